@@ -1,0 +1,1 @@
+"""The pipeline file as validated specs, and HTTP sessions built from them."""

@@ -1,0 +1,1 @@
+"""From findings to incidents: an ordered list of pure rules. Nothing is set aside without a named reason."""

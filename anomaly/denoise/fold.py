@@ -1,0 +1,68 @@
+"""Rules 3 and 4: several metrics of one node are one case, and a slow job is the effect of the node that explains it."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from anomaly.denoise.world import BLAME_WINDOW, JOB_PATIENCE, Case, Memory, World
+from anomaly.records import Dropped, Entity, Finding
+
+
+def fold(findings: tuple[Finding, ...]) -> tuple[tuple[Case, ...], tuple[Finding, ...], tuple[Dropped, ...]]:
+    """(one case per node that a finding names, slow jobs, findings set aside).
+
+    Asymmetric and hard findings name their node; symmetric ones (power, utilisation, traffic) join a case that exists
+    and never make one: waiting for somebody else looks the same.
+    """
+    by_node: dict[Entity, list[Finding]] = defaultdict(list)
+    jobs, symptoms, dropped = [], [], []
+    for finding in findings:
+        if finding.entity.kind == "job":
+            jobs.append(finding)
+        elif finding.asymmetric or finding.hard:
+            by_node[finding.entity].append(finding)
+        else:
+            symptoms.append(finding)
+    for finding in symptoms:
+        if finding.entity in by_node:
+            by_node[finding.entity].append(finding)
+        else:
+            dropped.append(Dropped(finding, "symptom_only", "nothing asymmetric on this node"))
+    cases = tuple(
+        Case("node", entity, tuple(found), (entity.name,)) for entity, found in sorted(by_node.items(), key=str)
+    )
+    return cases, tuple(jobs), tuple(dropped)
+
+
+def blame(
+    world: World, memory: Memory, cases: tuple[Case, ...], slow: tuple[Finding, ...]
+) -> tuple[tuple[Case, ...], tuple[Dropped, ...]]:
+    """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains.
+
+    A case explains a job when it touches one of its nodes and began before the job slowed (within BLAME_WINDOW, or was
+    known before). Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without
+    explanation waits JOB_PATIENCE; one that fires later gives its job incident up again.
+    """
+    out = list(cases)
+    dropped = []
+    for finding in slow:
+        job = finding.entity.name
+        nodes = world.jobs.get(job, frozenset())
+        suspects = [
+            i
+            for i, case in enumerate(out)
+            if nodes & set(case.nodes) and case.scope != "job" and case.onset <= finding.onset + BLAME_WINDOW
+        ]
+        if suspects:
+            best = min(suspects, key=lambda i: (not out[i].hard, abs(out[i].onset - finding.onset)))
+            out[best] = replace(out[best], effects=(*out[best].effects, finding))
+            dropped.append(Dropped(finding, "effect_of", str(out[best].entity)))
+            continue
+        fabric = next((i for i, case in enumerate(out) if case.entity == finding.entity), None)
+        if fabric is not None:
+            out[fabric] = replace(out[fabric], effects=(*out[fabric].effects, finding))
+            dropped.append(Dropped(finding, "effect_of", str(out[fabric].entity)))
+        elif world.now - finding.confirmed >= JOB_PATIENCE or memory.of(finding.entity) is not None:
+            out.append(Case("job", finding.entity, (finding,), tuple(sorted(nodes)), effects=(finding,)))
+        else:
+            dropped.append(Dropped(finding, "waiting_for_culprit"))
+    return tuple(out), tuple(dropped)

@@ -1,0 +1,134 @@
+"""Rule 5: many members of one group that turn together are one cause, and none of them is to blame."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from anomaly.denoise.world import TOGETHER, Case, Memory, World
+from anomaly.records import Dropped, Entity, Finding
+
+LEAST_MEMBERS = 3
+LEAST_SHARE = 0.3
+LEAST_PRECISION = 0.75
+"""At most a quarter of the nodes that turned may lie outside the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    entity: Entity
+    members: frozenset[str]
+    f1: float
+
+
+def share_cause(
+    world: World, memory: Memory, findings: tuple[Finding, ...]
+) -> tuple[tuple[Case, ...], tuple[Finding, ...], tuple[Dropped, ...]]:
+    """(group cases, findings left over, findings absorbed).
+
+    Per signal and direction, nodes whose onsets lie together are matched with every group of the topology, with the
+    shared entity behind the signal (its volume, its switch) and with jobs; the best explanation by F1 wins, the smaller
+    group on a tie. A group already firing keeps its members until their findings end. A hard fault of one device (a lost
+    GPU, an uncorrectable error) is never shared: its node keeps its own case.
+    """
+    cases: dict[Entity, list[Finding]] = defaultdict(list)
+    members_of: dict[Entity, frozenset[str]] = {}
+    symptoms: dict[Entity, set[str]] = defaultdict(set)
+    for incident in memory.open:
+        if incident.scope == "group" or (incident.scope == "job" and incident.cause != "software"):
+            members_of[incident.entity] = _members(world, incident.entity) | frozenset(incident.nodes)
+            symptoms[incident.entity] |= {item.signal for item in incident.evidence}
+    shareable = [finding for finding in findings if finding.entity.kind == "node" and _shareable(finding)]
+    for signal in sorted({finding.signal for finding in shareable}):
+        batch = [finding for finding in shareable if finding.signal == signal]
+        for cluster in _simultaneous(batch):
+            found = _explain(world, signal, cluster)
+            if found is not None:
+                members_of.setdefault(found.entity, found.members)
+                symptoms[found.entity].add(signal)
+    classes = {
+        entity: {finding.symptom for finding in shareable if finding.signal in signals}
+        for entity, signals in symptoms.items()
+    }
+    taken: dict[tuple[str, ...], Entity] = {}
+    for finding in shareable:
+        owners = [
+            entity
+            for entity, members in members_of.items()
+            if finding.entity.name in members
+            and finding.symptom in classes[entity]
+            and (not world.shared_kinds.get(finding.signal) or _same_shared(world, finding, entity))
+        ]
+        if owners:
+            owner = min(owners, key=lambda entity: (memory.of(entity) is None, len(members_of[entity]), str(entity)))
+            cases[owner].append(finding)
+            taken[finding.key] = owner
+    out, absorbed = [], []
+    for entity, group in sorted(cases.items(), key=lambda item: str(item[0])):
+        nodes = tuple(sorted({finding.entity.name for finding in group}))
+        if len(nodes) < LEAST_MEMBERS and memory.of(entity) is None:
+            for finding in group:
+                taken.pop(finding.key)
+            continue
+        out.append(Case("job" if entity.kind == "job" else "group", entity, tuple(group), nodes))
+        absorbed += [Dropped(finding, "shared_cause", str(entity)) for finding in group]
+    left = tuple(finding for finding in findings if finding.key not in taken)
+    return tuple(out), left, tuple(absorbed)
+
+
+def _shareable(finding: Finding) -> bool:
+    return finding.asymmetric and (not finding.hard or finding.cause in ("node_lost", "telemetry"))
+
+
+def _same_shared(world: World, finding: Finding, entity: Entity) -> bool:
+    kind = world.shared_kinds[finding.signal]
+    name = finding.device or world.groups.get(kind, {}).get(finding.entity.name, "")
+    return entity.kind != kind or entity.name == name
+
+
+def _members(world: World, entity: Entity) -> frozenset[str]:
+    if entity.kind == "cluster":
+        return world.nodes
+    if entity.kind == "job":
+        return world.jobs.get(entity.name, frozenset())
+    groups = world.groups.get(entity.kind, {})
+    return frozenset(node for node, group in groups.items() if group == entity.name)
+
+
+def _simultaneous(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings in order of onset, cut where the next begins later than simultaneity allows."""
+    ordered = sorted(findings, key=lambda finding: finding.onset)
+    out: list[list[Finding]] = []
+    for finding in ordered:
+        if out and finding.onset - out[-1][0].onset <= TOGETHER + finding.uncertainty:
+            out[-1].append(finding)
+        else:
+            out.append([finding])
+    return out
+
+
+def _explain(world: World, signal: str, cluster: list[Finding]) -> _Candidate | None:
+    turned = frozenset(finding.entity.name for finding in cluster)
+    if len(turned) < LEAST_MEMBERS:
+        return None
+    kind = world.shared_kinds.get(signal)
+    if kind:
+        named = {finding.device for finding in cluster if finding.device}
+        for name in sorted(named):
+            users = frozenset(finding.entity.name for finding in cluster if finding.device == name)
+            if len(users) >= LEAST_MEMBERS:
+                return _Candidate(Entity(kind, name), users, 1.0)
+    candidates = []
+    for group_kind, groups in world.groups.items():
+        for name in {groups[node] for node in turned if node in groups}:
+            candidates.append(_score(Entity(group_kind, name), turned, _members(world, Entity(group_kind, name))))
+    candidates += [_score(Entity("job", job), turned, nodes) for job, nodes in world.jobs.items()]
+    candidates.append(_score(Entity("cluster", world.cluster), turned, world.nodes))
+    good = [candidate for candidate in candidates if candidate is not None]
+    return max(good, key=lambda found: (round(found.f1, 3), -len(found.members), found.entity.kind)) if good else None
+
+
+def _score(entity: Entity, turned: frozenset[str], members: frozenset[str]) -> _Candidate | None:
+    hits = len(turned & members)
+    if hits < LEAST_MEMBERS or hits < LEAST_SHARE * len(members) or hits < LEAST_PRECISION * len(turned):
+        return None
+    return _Candidate(entity, members, 2 * hits / (len(turned) + len(members)))

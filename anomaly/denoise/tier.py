@@ -1,0 +1,67 @@
+"""Rule 6: what the evidence says the cause is, and how loud the case may be."""
+
+from dataclasses import replace
+
+from anomaly.causes import default_severity
+from anomaly.denoise.world import Case, World
+from anomaly.records import Finding, Severity
+
+PAGE_RATIO = 0.20
+TICKET_RATIO = 0.10
+"""Slow-down of a job from which a case is a page or a ticket (Guard's and traceml's lines)."""
+
+_ORDER = (
+    "node_lost",
+    "gpu_lost",
+    "memory_ecc",
+    "nvlink",
+    "driver",
+    "thermal",
+    "pcie",
+    "network",
+    "power",
+    "storage",
+    "cpu",
+    "software",
+    "telemetry",
+)
+"""Of causes with equally good evidence the more specific one: a hot GPU also clocks low, bad PCIe also fills the NIC."""
+
+
+def cause_of(case: Case) -> str:
+    """The family that hard evidence names; otherwise the most specific one among the asymmetric findings."""
+    hard = [finding.cause for finding in case.findings if finding.hard]
+    pool = hard or [finding.cause for finding in case.findings if finding.asymmetric and not _note(finding)]
+    pool = pool or [finding.cause for finding in case.findings]
+    return min(pool, key=lambda cause: _ORDER.index(cause) if cause in _ORDER else len(_ORDER))
+
+
+def _note(finding: Finding) -> bool:
+    return finding.cause == "telemetry"
+
+
+def tier(world: World, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """Severity = the larger of what the cause and what the measured impact ask for."""
+    return tuple(_judge(world, case) for case in cases)
+
+
+def _judge(world: World, case: Case) -> Case:
+    cause = cause_of(case)
+    severity = default_severity(cause, hard=case.hard)
+    if not case.hard:
+        signals = {finding.signal for finding in case.findings if finding.asymmetric or case.scope == "job"}
+        loudest = max((world.alone.get(signal, Severity.WARNING) for signal in signals), key=_rank, default=severity)
+        if case.scope == "node":
+            severity = min(severity, loudest, key=_rank)
+    if cause == "telemetry":
+        severity = Severity.INFO if case.scope == "node" else Severity.WARNING
+    ratio = case.effect_ratio()
+    if ratio is not None and ratio >= PAGE_RATIO:
+        severity = Severity.CRITICAL
+    elif ratio is not None and ratio >= TICKET_RATIO:
+        severity = max(severity, Severity.WARNING, key=_rank)
+    return replace(case, cause=cause, severity=severity)
+
+
+def _rank(severity: Severity) -> int:
+    return severity.rank

@@ -1,0 +1,28 @@
+"""One line for a person: who, what, since when, and who suffers."""
+
+from anomaly.causes import family
+from anomaly.clock import format_time
+from anomaly.records import Finding, Incident
+
+
+def summary(incident: Incident, ranked: list[Finding]) -> str:
+    """`gpu-17: GPU 5 overheating since 10:00 UTC; train-a 18 % slower, 7 nodes wait`."""
+    title = family(incident.cause).title
+    hint = next((finding.hint for finding in ranked if finding.hint), "")
+    devices = sorted({finding.device for finding in ranked if finding.device and finding.symptom != "storage"})
+    where = (
+        f" ({', '.join(devices[:3])}{' …' if len(devices) > 3 else ''})" if incident.scope == "node" and devices else ""
+    )
+    text = f"{incident.entity.name}: {title}{where}"
+    if incident.scope == "group":
+        text = f"{incident.entity.kind} {incident.entity.name}: {title} on {len(incident.nodes)} nodes at once"
+    elif incident.scope == "job":
+        text = f"job {incident.entity.name} is slow, no node to blame"
+    if hint:
+        text += f"; {hint}"
+    text += f"; since {format_time(incident.onset)}"
+    if incident.impact_ratio is not None and incident.jobs:
+        text += f"; {', '.join(incident.jobs[:3])} {incident.impact_ratio:.0%} slower"
+        if incident.victims:
+            text += f", {len(incident.victims)} more nodes wait"
+    return text

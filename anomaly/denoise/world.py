@@ -1,0 +1,92 @@
+"""What the rules know besides findings, and what they remember from tick to tick."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from anomaly.clock import MINUTE, Ms
+from anomaly.records import Entity, Finding, Incident, Scope, Severity
+
+JOB_PATIENCE: Ms = 5 * MINUTE
+"""How long a slow job waits for a node to explain it before it is reported without one (a thermal ramp takes minutes)."""
+
+BLAME_WINDOW: Ms = 15 * MINUTE
+"""How far before a job's slowdown the finding that explains it may begin: a GPU heats up long before it throttles."""
+
+BOOT_GRACE: Ms = 10 * MINUTE
+"""Soft verdicts on a node that has just booted wait (drivers load, links train)."""
+
+TOGETHER: Ms = 5 * MINUTE
+"""Onsets within this of each other count as simultaneous for windowed signals; plus the signals' own uncertainty."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The tick's surroundings. All maps are as of `now`."""
+
+    now: Ms
+    cluster: str
+    step: Ms
+    nodes: frozenset[str]
+    groups: Mapping[str, Mapping[str, str]]
+    """Kind of group → node → group name (rack, leaf, pdu, storage, sku …)."""
+    jobs: Mapping[str, frozenset[str]]
+    """Training job → the nodes that work for it."""
+    alone: Mapping[str, Severity] = field(default_factory=dict)
+    """Signal → how loud an incident may be that rests on it alone."""
+    shared_kinds: Mapping[str, str] = field(default_factory=dict)
+    """Signal → kind of the shared entity behind it, whose name is the finding's device."""
+    booted: Mapping[str, Ms] = field(default_factory=dict)
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    maintenance: frozenset[str] = frozenset()
+
+    def jobs_of(self, node: str) -> tuple[str, ...]:
+        return tuple(sorted(job for job, nodes in self.jobs.items() if node in nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Findings that have one explanation, at one tick: what an incident is made of."""
+
+    scope: Scope
+    entity: Entity
+    findings: tuple[Finding, ...]
+    nodes: tuple[str, ...]
+    effects: tuple[Finding, ...] = ()
+    """Slow jobs that this case explains."""
+    cause: str = ""
+    severity: Severity = Severity.WARNING
+
+    @property
+    def hard(self) -> bool:
+        return any(finding.hard for finding in self.findings)
+
+    @property
+    def onset(self) -> Ms:
+        return min(finding.onset for finding in self.findings)
+
+    @property
+    def confirmed(self) -> Ms:
+        return min(finding.confirmed for finding in self.findings)
+
+    @property
+    def uncertainty(self) -> Ms:
+        return min(self.findings, key=lambda finding: finding.onset).uncertainty
+
+    def effect_ratio(self) -> float | None:
+        """How much longer a step takes, 0.18 = 18 %; None when no job's step time speaks of it."""
+        ratios = [
+            finding.observed / finding.expected - 1.0
+            for finding in self.effects
+            if finding.observed is not None and finding.expected
+        ]
+        return max(ratios, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is carried from tick to tick: the incidents not yet over."""
+
+    open: tuple[Incident, ...] = ()
+
+    def of(self, entity: Entity) -> Incident | None:
+        return next((incident for incident in self.open if incident.entity == entity), None)

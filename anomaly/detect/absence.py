@@ -1,0 +1,76 @@
+"""Absence, classified: a node is lost only when its targets agree, a GPU only when its neighbours still report."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anomaly.panels import Panel
+from anomaly.records import Bools, Entity, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Entities (and devices) × steps: 1 gone, 0 there, NaN no verdict."""
+
+    entities: tuple[Entity, ...]
+    devices: tuple[str, ...]
+    times: Ints
+    score: Floats
+
+
+def lost_nodes(up: Panel) -> Absent:
+    """Nodes all of whose targets are down. A target counts once it has been seen up; at least two must agree.
+
+    No verdict at steps where no target of the whole cluster has a sample (then it is Prometheus that was away), nor
+    for nodes none of whose targets says 0 (removed from service discovery, or beyond the lookback).
+    """
+    nodes, member = np.unique(up.rows.entity_code, return_inverse=True)
+    first = up.first
+    known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
+    new = up.values[:, first:]
+    source_alive: Bools = np.any(~np.isnan(new), axis=0)
+    shape = (len(nodes), new.shape[1])
+    targets, down, said = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    np.add.at(targets, member, known)
+    np.add.at(down, member, known & (np.isnan(new) | (new == 0.0)))
+    np.add.at(said, member, known & (new == 0.0))
+    verdict = np.where(down >= targets, np.where(said > 0, 1.0, np.nan), 0.0)
+    score = np.where((targets >= 2) & source_alive[None, :], verdict, np.nan)
+    entity_of = {int(code): up.rows.entities[i] for i, code in enumerate(up.rows.entity_code)}
+    return Absent(tuple(entity_of[int(code)] for code in nodes), ("",) * len(nodes), up.times[first:], score)
+
+
+def silent_targets(up: Panel) -> Absent:
+    """Targets that are down while another target of the same node answers: a monitoring fault, never hardware."""
+    first = up.first
+    new = up.values[:, first:]
+    known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
+    size = int(up.rows.entity_code.max(initial=-1)) + 1
+    alive = np.zeros((size, new.shape[1]))
+    np.add.at(alive, up.rows.entity_code, new == 1.0)
+    others = alive[up.rows.entity_code] - (new == 1.0)
+    score = np.where(known & (new == 0.0) & (others > 0), 1.0, np.where(new == 1.0, 0.0, np.nan))
+    return Absent(up.rows.entities, up.rows.devices, up.times[first:], score)
+
+
+def lost_devices(panel: Panel) -> Absent:
+    """Devices that had samples within the panel's context and have none now, while another device of the node has.
+
+    All devices of a node gone at once is no verdict here: that is the exporter, the driver or the node.
+    """
+    first = panel.first
+    present = ~np.isnan(panel.values)
+    before = seen_so_far(present)[:, first:]
+    new = present[:, first:]
+    size = int(panel.rows.entity_code.max(initial=-1)) + 1
+    alive = np.zeros((size, new.shape[1]))
+    np.add.at(alive, panel.rows.entity_code, new)
+    others = alive[panel.rows.entity_code] - new
+    score = np.where(new, 0.0, np.where(before & (others > 0), 1.0, np.nan))
+    return Absent(panel.rows.entities, panel.rows.devices, panel.times[first:], score)
+
+
+def seen_so_far(flags: Bools) -> Bools:
+    """Whether the flag has been set at or before each column."""
+    out: Bools = np.logical_or.accumulate(flags, axis=1)
+    return out

@@ -1,0 +1,95 @@
+"""Which detectors judge which signal, with what patience: the catalogue of detectors, derived from the signals."""
+
+from collections.abc import Mapping
+
+from anomaly.clock import MINUTE, SECOND, Ms
+from anomaly.detect.scored import Direction, Profile
+from anomaly.signals.model import Codes, Signal
+
+LEAST_SAMPLES = 3
+
+GPU_GONE_PERSIST: Ms = 45 * SECOND
+NODE_GONE_PERSIST: Ms = 30 * SECOND
+SILENT_PERSIST: Ms = 5 * MINUTE
+
+
+def profile(signal: Signal, detector: str, step: Ms) -> Profile:
+    """The profile of `detector` (threshold, peers, shift, codes, lost, node_lost, silent) on `signal`."""
+    native = signal.native(step)
+    persist, hard, cause, symptom = _terms(signal, detector)
+    least = 1 if persist == 0 else 2 if native >= persist else LEAST_SAMPLES
+    presence = detector in ("lost", "node_lost", "silent")
+    return Profile(
+        signal=signal.name,
+        detector=detector,
+        direction=_direction(signal),
+        unit=signal.unit,
+        cause=cause,
+        symptom=symptom,
+        hard=hard,
+        asymmetric=signal.asymmetric or presence,
+        persist=persist if persist == 0 else max(persist, (least - 1) * native),
+        clear=max(2 * persist, (least - 1) * native) if not presence else max(MINUTE, native),
+        least=min(least, 2) if presence else least,
+        uncertainty=native if presence else signal.uncertainty(step),
+    )
+
+
+def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
+    """(persistence, hard, cause family, symptom class)."""
+    if detector == "lost":
+        return GPU_GONE_PERSIST, True, "gpu_lost", "presence"
+    if detector == "node_lost":
+        return NODE_GONE_PERSIST, True, "node_lost", "presence"
+    if detector == "silent":
+        return SILENT_PERSIST, False, "telemetry", "presence"
+    if detector == "codes":
+        return 0, True, signal.cause, signal.symptom
+    if detector == "threshold" and signal.threshold:
+        return signal.threshold.persist, signal.threshold.hard, signal.cause, signal.symptom
+    part = signal.peers if detector == "peers" else signal.shift
+    return part.persist if part else 2 * MINUTE, False, signal.cause, signal.symptom
+
+
+def _direction(signal: Signal) -> Direction:
+    return "low" if signal.bad == "low" else "high"
+
+
+def detectors_of(signal: Signal) -> tuple[str, ...]:
+    """Names of the detectors that judge `signal`, in order."""
+    out = [
+        name
+        for name, part in (
+            ("threshold", signal.threshold),
+            ("peers", signal.peers),
+            ("shift", signal.shift),
+            ("codes", signal.codes),
+        )
+        if part is not None
+    ]
+    if signal.presence:
+        out.append("lost")
+    if signal.name == "up":
+        out += ["node_lost", "silent"]
+    return tuple(out)
+
+
+def profiles(signals: Mapping[str, Signal], step: Ms) -> dict[str, Profile]:
+    """Every detector's profile by its name `signal:detector`."""
+    found = [profile(signal, detector, step) for signal in signals.values() for detector in detectors_of(signal)]
+    return {item.name: item for item in found}
+
+
+def cause_and_hint(codes: Codes | None, found: Profile, observed: float | None, device: str) -> tuple[str, str]:
+    """(cause family, words) of a finding: event codes and vanished things know more than their numbers."""
+    if found.detector == "codes" and codes is not None and observed is not None:
+        for code, cause, words in codes.hard:
+            if code == int(observed):
+                return cause, f"XID {code}: {words}"
+    if found.detector == "lost":
+        return found.cause, f"GPU {device} no longer reports ({found.signal}) while its neighbours do"
+    if found.detector == "node_lost":
+        return found.cause, "all its scrape targets are down"
+    if found.detector == "silent":
+        return found.cause, f"target {device} is down while the node answers"
+    return found.cause, ""

@@ -1,0 +1,70 @@
+"""Which training job each node works for, at every step: from the labels of series that have a sample then."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anomaly.clock import Ms
+from anomaly.features.index import Names, SeriesIndex
+from anomaly.features.ring import Ring
+from anomaly.records import Ints
+
+NO_JOB = -1
+SHARED = -2
+"""More than one job on the node at once: nobody's lock-step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`job[node, j]`: the job code of the node (by node code) at `times[j]`; NO_JOB or SHARED where there is none."""
+
+    times: Ints
+    job: NDArray[np.int32]
+
+    def of(self, node_codes: NDArray[np.int32], times: Ints) -> NDArray[np.int32]:
+        """rows × times of job codes for rows given by their node's code."""
+        out = np.full((len(node_codes), len(times)), NO_JOB, np.int32)
+        if not len(self.times):
+            return out
+        place = np.searchsorted(self.times, times, side="right") - 1
+        known = node_codes < len(self.job)
+        good = place >= 0
+        out[np.ix_(known, good)] = self.job[np.ix_(node_codes[known], place[good])]
+        return out
+
+    def nodes_at(self, job: int, at: Ms, names: Names) -> list[str]:
+        """Names of the nodes that work for `job` at `at`."""
+        place = int(np.searchsorted(self.times, at, side="right")) - 1
+        if place < 0:
+            return []
+        return [names.names[code].split("/", 1)[1] for code in np.flatnonzero(self.job[:, place] == job)]
+
+
+def membership(carriers: Iterable[tuple[Ring, SeriesIndex]], times: Ints, nodes: int, hold: Ms) -> Membership:
+    """From carriers (ring, index), best first: a later carrier only fills what the earlier ones leave open. A label
+    counts until `hold` after its last sample."""
+    job = np.full((nodes, len(times)), NO_JOB, np.int32)
+    for ring, index in carriers:
+        place = np.searchsorted(index.series, ring.series)
+        code, node = index.job[place], index.node[place]
+        use = (code >= 0) & (node >= 0)
+        if not use.any() or not len(ring.times):
+            continue
+        seen = _held(~np.isnan(ring.raw[use]), ring.times, times, hold)
+        low = np.full(job.shape, np.iinfo(np.int32).max, np.int32)
+        high = np.full(job.shape, NO_JOB, np.int32)
+        codes = np.where(seen, code[use][:, None], -1)
+        np.maximum.at(high, node[use], codes)
+        np.minimum.at(low, node[use], np.where(seen, code[use][:, None], np.iinfo(np.int32).max))
+        found = np.where(high < 0, NO_JOB, np.where(low == high, high, SHARED))
+        job = np.where(job == NO_JOB, found, job)
+    return Membership(times, job)
+
+
+def _held(present: NDArray[np.bool_], have: Ints, wanted: Ints, hold: Ms) -> NDArray[np.bool_]:
+    stamps = np.maximum.accumulate(np.where(present, have[None, :], np.int64(-(1 << 62))), axis=1)
+    place = np.searchsorted(have, wanted, side="right") - 1
+    newest = np.where(place[None, :] >= 0, stamps[:, np.maximum(place, 0)], np.int64(-(1 << 62)))
+    return wanted[None, :] - newest <= hold

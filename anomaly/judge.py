@@ -1,0 +1,178 @@
+"""One signal's verdicts over a block of steps: features build the panel, detectors score it.
+
+Signals are independent here; what they need of each other (who is busy, who works together) comes in a `Scene`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anomaly.clock import Ms
+from anomaly.detect import absence, codes, peers, shift, threshold
+from anomaly.detect.codes import Seen
+from anomaly.detect.habit import Habit, close_bucket, no_habit, usual
+from anomaly.detect.profiles import profile
+from anomaly.detect.scored import Profile, Scored
+from anomaly.features.align import at_times, row_lookup, take_rows
+from anomaly.features.jobs import NO_JOB, Membership
+from anomaly.features.levels import peer_levels
+from anomaly.features.load import busy_mask
+from anomaly.panels import Panel, Rows
+from anomaly.records import Bools, Floats, Ints
+from anomaly.signals.model import Peers, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a signal's verdict needs from the others: all panels, who works for which job, kinds of nodes."""
+
+    step: Ms
+    bucket: Ms
+    panels: Mapping[str, Panel]
+    members: Membership
+    kind: NDArray[np.int64]
+    """Kind of node (SKU) per entity code."""
+
+    def job_of(self, rows: Rows, times: Ints) -> NDArray[np.int32]:
+        return self.members.of(rows.entity_code, times)
+
+    def kind_of(self, rows: Rows) -> NDArray[np.int64]:
+        padded = np.append(self.kind, -1)
+        return padded[np.where(rows.entity_code < len(self.kind), rows.entity_code, -1)]
+
+
+def eligible(signal: Signal, panel: Panel, scene: Scene) -> Bools | None:
+    """Who may be judged at which column: the working GPUs of a load-gated signal; None for everybody."""
+    if signal.gate != "load":
+        return None
+    return busy_mask(scene.panels.get("gpu_util"), panel.rows, panel.times, per_device=signal.peers_scheme == "gpu")
+
+
+def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, first: int) -> tuple[Floats, Floats]:
+    """(residual against peers, robust sigma of the peers) for the columns from `first`, on the peers' scale."""
+    values = panel.values[:, first:]
+    times = panel.times[first:]
+    mask = eligible(signal, panel, scene)
+    scaled = peers.to_scale(values, spec)
+    for name, slope in signal.equal:
+        scaled = scaled - slope * _covariate(scene.panels.get(name), panel, times)
+    if mask is not None:
+        scaled = np.where(mask[:, first:], scaled, np.nan)
+    job = scene.job_of(panel.rows, times)
+    kind = scene.kind_of(panel.rows)
+    residual = np.full(values.shape, np.nan)
+    spread = np.full(values.shape, np.nan)
+    for a, b in peers.segments(job):
+        levels = peer_levels(signal.peers_scheme, panel.rows, job[:, a], kind)
+        residual[:, a:b], spread[:, a:b] = peers.residuals(scaled[:, a:b], levels, spec)
+    return residual, spread
+
+
+def _covariate(other: Panel | None, panel: Panel, times: Ints) -> Floats:
+    """The covariate at this panel's rows and times; where it is unknown, the average of those known then."""
+    if other is None or len(other.times) < 2:
+        return np.zeros((len(panel.rows), len(times)))
+    places = row_lookup(other.rows, panel.rows, per_device=True)
+    table = at_times(take_rows(other.values, places), other.times, times, 3 * int(other.times[1] - other.times[0]))
+    known = ~np.isnan(table)
+    total = np.where(known, table, 0.0).sum(axis=0)
+    mean = total / np.maximum(known.sum(axis=0), 1)
+    return np.where(known, table, mean[None, :])
+
+
+def score_signal(
+    signal: Signal, panel: Panel, scene: Scene, habits: Mapping[str, Habit], seen: Mapping[str, Seen], watched_since: Ms
+) -> tuple[list[Scored], dict[str, Seen]]:
+    """Every detector of the signal over the panel's new columns, and the event codes seen after them."""
+    out: list[Scored] = []
+    if not len(panel.rows) or not len(panel.new_times):
+        return out, dict(seen)
+    at = int(panel.new_times[0])
+    values = panel.new_values
+    after = dict(seen)
+    if signal.threshold is not None:
+        score, boundary = threshold.judge(values, signal.threshold)
+        out.append(_scored(signal, "threshold", scene, panel, score, values, np.full(values.shape, boundary)))
+    if signal.peers is not None:
+        residual, spread = residual_panel(signal, signal.peers, panel, scene, panel.first)
+        habit = habits.get(f"{signal.name}:peers", no_habit())
+        score, change = peers.judge(
+            residual, spread, habit, panel.rows.keys, at, scene.bucket, signal.peers, signal.bad
+        )
+        expected = peers.from_scale(peers.to_scale(values, signal.peers) - change, signal.peers)
+        out.append(_scored(signal, "peers", scene, panel, score, values, expected))
+    if signal.shift is not None:
+        habit = habits.get(f"{signal.name}:shift", no_habit())
+        score, expected = shift.judge(values, habit, panel.rows.keys, at, scene.bucket, signal.shift, signal.bad)
+        mask = eligible(signal, panel, scene)
+        score = score if mask is None else np.where(mask[:, panel.first :], score, np.nan)
+        out.append(_scored(signal, "shift", scene, panel, score, values, expected))
+    if signal.codes is not None:
+        score, after = codes.judge(panel, signal.codes, seen, watched_since)
+        out.append(_scored(signal, "codes", scene, panel, score, values, np.zeros(values.shape)))
+    return out, after
+
+
+def _scored(
+    signal: Signal, detector: str, scene: Scene, panel: Panel, score: Floats, observed: Floats, expected: Floats
+) -> Scored:
+    rows = panel.rows
+    found = profile(signal, detector, scene.step)
+    return Scored(found, rows.keys, rows.entities, rows.devices, panel.new_times, score, observed, expected)
+
+
+def score_absence(signal: Signal, presence: Panel, step: Ms) -> list[Scored]:
+    """Vanished devices of a presence signal; for `up`, lost nodes and silent targets."""
+    if not len(presence.rows) or not len(presence.new_times):
+        return []
+    if signal.name == "up":
+        found = [("node_lost", absence.lost_nodes(presence)), ("silent", absence.silent_targets(presence))]
+    elif signal.presence:
+        found = [("lost", absence.lost_devices(presence))]
+    else:
+        return []
+    return [_absent(profile(signal, detector, step), absent) for detector, absent in found]
+
+
+def _absent(found: Profile, absent: absence.Absent) -> Scored:
+    keys = tuple(f"{entity}|{device}" for entity, device in zip(absent.entities, absent.devices, strict=True))
+    nothing = np.full(absent.score.shape, np.nan)
+    return Scored(found, keys, absent.entities, absent.devices, absent.times, absent.score, nothing, nothing)
+
+
+def learn_habits(
+    signal: Signal,
+    panel: Panel,
+    scene: Scene,
+    habits: Mapping[str, Habit],
+    flagged: Mapping[str, frozenset[str]],
+    end: Ms,
+) -> dict[str, Habit]:
+    """The signal's habits with the bucket that ended at `end` added; `flagged` names, per detector, the rows that are
+    past their boundary and so keep their old habit."""
+    out: dict[str, Habit] = {}
+    if not len(panel.rows):
+        return out
+    first = int(np.searchsorted(panel.times, end - scene.bucket, side="right"))
+    last = int(np.searchsorted(panel.times, end, side="right"))
+    within = replace(panel, times=panel.times[:last], values=panel.values[:, :last])
+    ends = np.array([end - scene.bucket, end], np.int64)
+    job = scene.job_of(panel.rows, ends)
+    moved = (job[:, 0] != job[:, 1]) & ((job[:, 1] != NO_JOB) | (job[:, 0] != NO_JOB))
+    keys = panel.rows.keys
+    parts: list[tuple[str, Floats, Bools]] = []
+    if signal.peers is not None and signal.peers.offset:
+        residual, _ = residual_panel(signal, signal.peers, within, scene, first)
+        parts.append(("peers", residual, moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)))
+    if signal.shift is not None:
+        parts.append(("shift", shift.to_scale(within.values[:, first:], signal.shift), moved))
+    for detector, values, forget in parts:
+        name = f"{signal.name}:{detector}"
+        habit = habits.get(name, no_habit())
+        held, _ = usual(habit, keys, end, scene.bucket)
+        marked = flagged.get(name, frozenset())
+        mask = np.array([key in marked for key in keys], bool) if marked else np.zeros(len(keys), bool)
+        out[name] = close_bucket(habit, keys, values, held, mask, end, scene.bucket, forget)
+    return out

@@ -1,0 +1,326 @@
+"""One tick, the literal list of hops: new samples in, incidents out, everything else passed in and handed back.
+
+A tick is a pure function of (spec, new samples, carried context, baselines, model, state, logical time). The service,
+the one-shot command, the backtest and the scenario tests call the same `advance`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anomaly.clock import MINUTE, Ms
+from anomaly.denoise.rules import Denoised, denoise
+from anomaly.denoise.world import Memory, World
+from anomaly.detect.codes import Seen
+from anomaly.detect.habit import Habit, bucket_length
+from anomaly.detect.profiles import cause_and_hint, profiles
+from anomaly.detect.runs import Run, finding
+from anomaly.detect.runs import advance as advance_runs
+from anomaly.detect.scored import Profile, Scored
+from anomaly.features.index import Directory, SeriesIndex
+from anomaly.features.jobs import Membership, membership
+from anomaly.features.panel import build_panel, presence_panel
+from anomaly.features.ring import Ring, empty_ring, extend, grid
+from anomaly.judge import Scene, learn_habits, score_absence, score_signal
+from anomaly.panels import Panel
+from anomaly.records import Finding, Samples, Topology
+from anomaly.signals.catalogue import Catalogue
+
+RING: Ms = 30 * MINUTE
+"""How much of every signal is kept at native interval."""
+
+JOB_HOLD: Ms = 3 * MINUTE
+"""How long a job label counts after its series' last sample: a scrape gap is not the end of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What is fixed for a pipeline: its signals, its smallest step, its topology."""
+
+    cluster: str
+    step: Ms
+    catalogue: Catalogue
+    topology: Topology = Topology()
+
+    @property
+    def bucket(self) -> Ms:
+        return bucket_length(self.step)
+
+    @property
+    def ring(self) -> Ms:
+        return max(RING, 2 * self.bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """New samples of every signal in (start, end]; the directory knows every series they belong to."""
+
+    start: Ms
+    end: Ms
+    samples: Mapping[str, Samples]
+    directory: Directory
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is carried besides state and can be built again from the store: rings. Habits are carried in the store."""
+
+    rings: Mapping[str, Ring] = field(default_factory=dict)
+    habits: Mapping[str, Habit] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What only the ticks themselves know: runs, event codes seen, open incidents. Saved with every tick."""
+
+    runs: Mapping[str, Mapping[str, Run]] = field(default_factory=dict)
+    codes: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)
+    memory: Memory = Memory()
+    watched_since: Ms = 0
+    bucket_end: Ms = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScore:
+    """A node's largest score in one symptom class at a tick."""
+
+    node: str
+    symptom: str
+    score: float
+    detector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick said."""
+
+    at: Ms
+    findings: tuple[Finding, ...]
+    denoised: Denoised
+    node_scores: tuple[NodeScore, ...]
+    coverage: Mapping[str, float]
+
+
+def ticks_between(start: Ms, end: Ms, every: Ms) -> list[Ms]:
+    """Tick times in (start, end], aligned to `every`."""
+    return [int(at) for at in grid(start, end, every)]
+
+
+def advance(
+    spec: Spec, batch: Batch, context: Context, state: State, at: Sequence[Ms]
+) -> tuple[list[Tick], Context, State]:
+    """The ticks at the times `at` (all within the batch, the last at its end), and context and state after them.
+
+    Many ticks at once give what they give one by one: kernels see a block, verdicts are read tick by tick. A block ends
+    where a habit bucket does, since what is learnt there counts from the next step on.
+    """
+    out: list[Tick] = []
+    start = batch.start
+    for block in _blocks(at, spec.bucket):
+        ticks, context, state = _block(spec, batch, start, block, context, state)
+        out += ticks
+        start = block[-1]
+    return out, context, state
+
+
+def _blocks(at: Sequence[Ms], bucket: Ms) -> list[list[Ms]]:
+    blocks: list[list[Ms]] = []
+    for tick in at:
+        if blocks and (blocks[-1][-1] // bucket) == ((tick - 1) // bucket) and blocks[-1][-1] % bucket:
+            blocks[-1].append(tick)
+        else:
+            blocks.append([tick])
+    return blocks
+
+
+def _block(
+    spec: Spec, batch: Batch, start: Ms, at: list[Ms], context: Context, state: State
+) -> tuple[list[Tick], Context, State]:
+    end = at[-1]
+    rings = remember(spec, batch, start, end, context.rings)
+    scene = look(spec, batch.directory, rings, start)
+    watched_since = state.watched_since or int(start)
+    scored: list[Scored] = []
+    codes = dict(state.codes)
+    for name, panel in scene.panels.items():
+        signal = spec.catalogue[name]
+        verdicts, seen = score_signal(signal, panel, scene, context.habits, codes.get(name, {}), watched_since)
+        if seen:
+            codes[name] = seen
+        else:
+            codes.pop(name, None)
+        scored += verdicts
+        if signal.presence or name == "up":
+            presence = presence_panel(signal, rings[name], batch.directory.signals[name], start)
+            scored += score_absence(signal, presence, spec.step)
+    known = profiles(spec.catalogue.signals, spec.step)
+    runs = {name: dict(found) for name, found in state.runs.items()}
+    memory = state.memory
+    ticks: list[Tick] = []
+    before = start
+    for tick in at:
+        for verdict in scored:
+            first, last = np.searchsorted(verdict.times, [before, tick], side="right").tolist()
+            name = verdict.profile.name
+            runs[name] = advance_runs(runs.get(name, {}), verdict, first, last)
+        findings = _findings(spec, known, runs)
+        world = _world(spec, batch.directory, scene, rings, tick)
+        told = denoise(world, memory, findings)
+        memory = told.memory
+        ticks.append(Tick(tick, findings, told, _node_scores(scored, before, tick), world.coverage))
+        before = tick
+    habits, bucket_end = _learn(spec, scene, context.habits, runs, end, state.bucket_end)
+    runs = {name: found for name, found in runs.items() if found}
+    return ticks, Context(rings, habits), State(runs, codes, memory, watched_since, bucket_end)
+
+
+def remember(spec: Spec, batch: Batch, start: Ms, end: Ms, rings: Mapping[str, Ring]) -> dict[str, Ring]:
+    """Every signal's ring with the new samples in (start, end]."""
+    none = Samples(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0))
+    out = {}
+    for name, signal in spec.catalogue.signals.items():
+        native = signal.native(spec.step)
+        ring = rings.get(name, empty_ring(native))
+        out[name] = extend(ring, batch.samples.get(name, none), start, end, spec.ring)
+    return out
+
+
+def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms) -> Scene:
+    """All panels, with the steps after `since` to be judged, and who works with whom."""
+    panels: dict[str, Panel] = {}
+    for name, ring in rings.items():
+        index = directory.signals.get(name)
+        if index is not None and len(ring.series):
+            panels[name] = build_panel(spec.catalogue[name], ring, index, since, spec.step)
+    times = np.unique(np.concatenate([panel.times for panel in panels.values()])) if panels else np.empty(0, np.int64)
+    return Scene(spec.step, spec.bucket, panels, _membership(spec, directory, rings, times), _kinds(spec, directory))
+
+
+def _membership(spec: Spec, directory: Directory, rings: Mapping[str, Ring], times: NDArray[np.int64]) -> Membership:
+    """Training series that name a node say best who works for whom; then the labels of any node's series."""
+    carriers: list[tuple[Ring, SeriesIndex]] = []
+    for first in (True, False):
+        for name, ring in rings.items():
+            index = directory.signals.get(name)
+            is_job = spec.catalogue[name].entity_kind == "job"
+            if index is None or not len(ring.series) or is_job is not first or not (index.job >= 0).any():
+                continue
+            carriers.append((ring, index))
+    return membership(carriers, times, len(directory.entities.names), max(JOB_HOLD, 3 * spec.step))
+
+
+def _kinds(spec: Spec, directory: Directory) -> NDArray[np.int64]:
+    """SKU codes per entity: from the topology's `sku`; one kind where it has none."""
+    skus: dict[str, int] = {"": 0}
+    table = spec.topology.groups.get("sku", {})
+    out = np.zeros(len(directory.entities.names), np.int64)
+    for i, name in enumerate(directory.entities.names):
+        sku = table.get(name.split("/", 1)[1], "")
+        out[i] = skus.setdefault(sku, len(skus))
+    return out
+
+
+def _findings(spec: Spec, known: Mapping[str, Profile], runs: Mapping[str, Mapping[str, Run]]) -> tuple[Finding, ...]:
+    out = []
+    for name, rows in runs.items():
+        found = known.get(name)
+        if found is None:
+            continue
+        codes = spec.catalogue[found.signal].codes
+        for run in rows.values():
+            if run.confirmed is not None:
+                cause, hint = cause_and_hint(codes, found, run.observed, run.device)
+                out.append(finding(run, found, cause, hint))
+    return tuple(out)
+
+
+def _world(spec: Spec, directory: Directory, scene: Scene, rings: Mapping[str, Ring], at: Ms) -> World:
+    names = directory.entities.names
+    place = int(np.searchsorted(scene.members.times, at, side="right")) - 1
+    jobs: dict[str, set[str]] = {}
+    if place >= 0:
+        column = scene.members.job[:, place]
+        for node in np.flatnonzero(column >= 0).tolist():
+            jobs.setdefault(directory.jobs.names[column[node]], set()).add(names[node].split("/", 1)[1])
+    coverage = _coverage(directory, scene, at)
+    return World(
+        now=at,
+        cluster=spec.cluster,
+        step=spec.step,
+        nodes=frozenset(coverage),
+        groups=spec.topology.groups,
+        jobs={job: frozenset(nodes) for job, nodes in jobs.items()},
+        alone={name: signal.alone for name, signal in spec.catalogue.signals.items()},
+        shared_kinds={
+            name: signal.shared_kind for name, signal in spec.catalogue.signals.items() if signal.shared_kind
+        },
+        booted=_booted(scene, at),
+        coverage=coverage,
+    )
+
+
+def _booted(scene: Scene, at: Ms) -> dict[str, Ms]:
+    panel = scene.panels.get("boot_time")
+    if panel is None:
+        return {}
+    column = int(np.searchsorted(panel.times, at, side="right")) - 1
+    if column < 0:
+        return {}
+    values = panel.values[:, column]
+    return {panel.rows.entities[i].name: int(values[i] * 1000) for i in np.flatnonzero(~np.isnan(values)).tolist()}
+
+
+def _coverage(directory: Directory, scene: Scene, at: Ms) -> dict[str, float]:
+    """Share of each node's rows, over all signals of the ring, that have a sample within their last four intervals."""
+    size = len(directory.entities.names)
+    seen, total = np.zeros(size), np.zeros(size)
+    for panel in scene.panels.values():
+        last = int(np.searchsorted(panel.times, at, side="right"))
+        recent = (~np.isnan(panel.values[:, max(0, last - 4) : last])).any(axis=1)
+        np.add.at(total, panel.rows.entity_code, 1.0)
+        np.add.at(seen, panel.rows.entity_code, recent)
+    names = directory.entities.names
+    return {
+        names[i].split("/", 1)[1]: round(float(seen[i] / total[i]), 4)
+        for i in np.flatnonzero(total).tolist()
+        if names[i].startswith("node/")
+    }
+
+
+def _node_scores(scored: Sequence[Scored], before: Ms, at: Ms, least: float = 0.3) -> tuple[NodeScore, ...]:
+    best: dict[tuple[str, str], tuple[float, str]] = {}
+    for verdict in scored:
+        first, last = np.searchsorted(verdict.times, [before, at], side="right").tolist()
+        if last <= first or not len(verdict.keys):
+            continue
+        window = np.nan_to_num(verdict.score[:, first:last], nan=0.0).max(axis=1)
+        for i in np.flatnonzero(window >= least).tolist():
+            entity = verdict.entities[i]
+            if entity.kind != "node":
+                continue
+            key = (entity.name, verdict.profile.symptom)
+            value = round(float(min(window[i], 100.0)), 4)
+            if value > best.get(key, (0.0, ""))[0]:
+                best[key] = (value, verdict.profile.name)
+    return tuple(NodeScore(node, symptom, score, name) for (node, symptom), (score, name) in sorted(best.items()))
+
+
+def _learn(
+    spec: Spec,
+    scene: Scene,
+    habits: Mapping[str, Habit],
+    runs: Mapping[str, Mapping[str, Run]],
+    end: Ms,
+    bucket_end: Ms,
+) -> tuple[Mapping[str, Habit], Ms]:
+    """Habits after `end`: a bucket is learnt at the first tick at or past its end."""
+    closing = end - end % spec.bucket
+    if closing <= bucket_end:
+        return habits, bucket_end
+    flagged = {name: frozenset(found) for name, found in runs.items() if found}
+    learnt = dict(habits)
+    for name, panel in scene.panels.items():
+        learnt |= learn_habits(spec.catalogue[name], panel, scene, habits, flagged, closing)
+    return learnt, closing

@@ -1,0 +1,223 @@
+"""Packs and overrides → the catalogue of signals, every mistake reported with its key."""
+
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from anomaly.clock import MINUTE, SECOND, Ms, parse_duration
+from anomaly.errors import ConfigError, Problem
+from anomaly.records import Bad, Severity, SignalKind
+from anomaly.signals.model import Codes, Peers, PeerScheme, Scale, Shift, Signal, Threshold
+
+
+def _duration(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+Duration = Annotated[Ms, BeforeValidator(_duration)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ThresholdYaml(_Strict):
+    above: float | None = None
+    below: float | None = None
+    persist: Duration = 2 * MINUTE
+    hard: bool = False
+
+
+class PeersYaml(_Strict):
+    effect: float
+    cold: float
+    floor: float
+    sigmas: float = 5.0
+    scale: Scale = "linear"
+    pseudo: float = 0.0
+    least: float = 0.0
+    persist: Duration = 3 * MINUTE
+    offset: bool = True
+
+
+class ShiftYaml(_Strict):
+    effect: float
+    floor: float
+    sigmas: float = 5.0
+    scale: Scale = "linear"
+    pseudo: float = 0.0
+    least: float = 0.0
+    persist: Duration = 3 * MINUTE
+
+
+class CodesYaml(_Strict):
+    hard: tuple[tuple[int, str, str], ...]
+    lasting: tuple[int, ...] = ()
+    hold: Duration = 30 * MINUTE
+
+
+class EntityYaml(_Strict):
+    kind: str = "node"
+    labels: tuple[str, ...]
+
+
+class SignalYaml(_Strict):
+    """One signal as a pack or a pipeline's `signals` writes it."""
+
+    about: str = ""
+    metrics: tuple[str, ...] = ()
+    query: str | None = None
+    unit: str = ""
+    kind: SignalKind = "gauge"
+    interval: Duration = 15 * SECOND
+    entity: EntityYaml = EntityYaml(labels=("node", "nodename", "Hostname", "hostname", "instance"))
+    device: tuple[str, ...] = ()
+    part: tuple[str, ...] = ()
+    parts: Literal["sum", "max"] = "sum"
+    duplicates: Literal["max", "min"] = "max"
+    bad: Bad = "both"
+    valid: tuple[float, float] | None = None
+    zero_means_unsupported: bool = False
+    peers_scheme: PeerScheme = "node"
+    layer: str = "system"
+    symptom: str = "host"
+    cause: str = "software"
+    asymmetric: bool = True
+    gate: Literal["load", "none"] = "none"
+    equal: Mapping[str, float] = {}
+    threshold: ThresholdYaml | None = None
+    peers: PeersYaml | None = None
+    shift: ShiftYaml | None = None
+    codes: CodesYaml | None = None
+    alone: Severity = Severity.WARNING
+    shared_kind: str = ""
+    source: str = ""
+    presence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The signals of one pipeline, by name, in pack order."""
+
+    signals: Mapping[str, Signal]
+
+    def __getitem__(self, name: str) -> Signal:
+        return self.signals[name]
+
+    def get(self, name: str) -> Signal | None:
+        return self.signals.get(name)
+
+
+def pack_names() -> list[str]:
+    """The packs that exist."""
+    return sorted(path.name.removesuffix(".yaml") for path in _packs().iterdir() if path.name.endswith(".yaml"))
+
+
+def load_catalogue(
+    packs: Sequence[str], overrides: Mapping[str, Mapping[str, Any]] | None = None, where: str = "signals"
+) -> Catalogue:
+    """The signals of `packs` with `overrides` laid over them, key by key.
+
+    Raises ConfigError with every problem: an unknown pack, an unknown key (with the nearest one), a wrong type, a
+    signal with neither `metrics` nor `query`, a covariate that is no signal.
+    """
+    problems: list[Problem] = []
+    raw: dict[str, dict[str, Any]] = {}
+    for pack in packs:
+        if pack not in pack_names():
+            near = difflib.get_close_matches(pack, pack_names(), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(pack_names())}"
+            problems.append(Problem(where, 0, "packs", f"unknown pack {pack!r}{hint}"))
+            continue
+        raw.update(_read_pack(pack))
+    for name, override in (overrides or {}).items():
+        base = raw.get(name, {})
+        if "query" in override:
+            base = {key: value for key, value in base.items() if key != "metrics"}
+        raw[name] = {**base, **override}
+    signals: dict[str, Signal] = {}
+    for name, entry in raw.items():
+        try:
+            signals[name] = _build(name, SignalYaml.model_validate(entry))
+        except ValidationError as error:
+            problems += [
+                Problem(where, 0, ".".join([name, *map(str, detail["loc"])]), _words(detail, entry))
+                for detail in error.errors()
+            ]
+        except ValueError as error:
+            problems.append(Problem(where, 0, name, str(error)))
+    for name, signal in signals.items():
+        problems += [
+            Problem(where, 0, f"{name}.equal", f"{covariate!r} is not a signal of this pipeline")
+            for covariate, _ in signal.equal
+            if covariate not in raw
+        ]
+    if problems:
+        raise ConfigError("the signals are not usable:", "correct them and run `anomaly check`", tuple(problems))
+    return Catalogue(signals)
+
+
+def _words(detail: Any, entry: Mapping[str, Any]) -> str:
+    if detail["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(detail["loc"][-1]), list(SignalYaml.model_fields), 1)
+        return "unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
+    return str(detail["msg"]).removeprefix("Value error, ")
+
+
+def _build(name: str, spec: SignalYaml) -> Signal:
+    if not spec.metrics and not spec.query:
+        raise ValueError("needs `metrics` (names to select) or `query` (PromQL)")
+    if spec.metrics and spec.query:
+        raise ValueError("has both `metrics` and `query`; keep one")
+    return Signal(
+        name=name,
+        about=spec.about or name.replace("_", " "),
+        unit=spec.unit,
+        kind=spec.kind,
+        metrics=spec.metrics,
+        query=spec.query,
+        interval=spec.interval,
+        entity_kind=spec.entity.kind,
+        entity_labels=spec.entity.labels,
+        device_labels=spec.device,
+        part_labels=spec.part,
+        parts=spec.parts,
+        duplicates=spec.duplicates,
+        bad=spec.bad,
+        valid=spec.valid,
+        zero_means_unsupported=spec.zero_means_unsupported,
+        peers_scheme=spec.peers_scheme,
+        layer=spec.layer,
+        symptom=spec.symptom,
+        cause=spec.cause,
+        asymmetric=spec.asymmetric,
+        gate=spec.gate,
+        equal=tuple(spec.equal.items()),
+        threshold=Threshold(**spec.threshold.model_dump()) if spec.threshold else None,
+        peers=Peers(**spec.peers.model_dump()) if spec.peers else None,
+        shift=Shift(**spec.shift.model_dump()) if spec.shift else None,
+        codes=Codes(**spec.codes.model_dump()) if spec.codes else None,
+        alone=spec.alone,
+        shared_kind=spec.shared_kind,
+        source=spec.source,
+        presence=spec.presence,
+    )
+
+
+def _packs() -> Any:
+    return resources.files("anomaly.signals") / "packs"
+
+
+@functools.cache
+def _read_pack(pack: str) -> dict[str, dict[str, Any]]:
+    text = (_packs() / f"{pack}.yaml").read_text(encoding="utf-8")
+    # Packs ship with the program; a mistake in one is a bug, so the plain loader is enough.
+    document = TypeAdapter(dict[str, Any]).validate_python(yaml.safe_load(text))
+    defaults = document.get("defaults", {})
+    return {name: {**defaults, **entry} for name, entry in document["signals"].items()}

@@ -1,0 +1,127 @@
+"""Choosing faults for a cluster: whom, when, how long, how hard."""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from anomaly.clock import HOUR, MINUTE, SECOND, Ms
+from anomaly.source.simulated.faults import KINDS, Fault
+from anomaly.source.simulated.layout import Cluster
+
+WARM_UP: Ms = 20 * MINUTE
+"""No fault earlier: whoever watches must have seen the cluster healthy."""
+_SHORTEST: Ms = 12 * MINUTE
+_TRIES, _CHOICE = 400, 40
+_EFFECTS = {
+    "thermal_throttle": (0.15, 0.35),
+    "nic_degradation": (0.15, 0.4),
+    "storage_latency": (0.15, 0.4),
+    "leaf_congestion": (0.45, 0.9),
+}
+
+
+def place_faults(
+    cluster: Cluster,
+    seed: int,
+    types: Sequence[str] | int,
+    start: Ms,
+    end: Ms,
+    min_gap_ms: Ms = 12 * MINUTE,
+) -> tuple[Fault, ...]:
+    """Faults in [start, end], by onset: the first 20 minutes are healthy, each fault lasts 12 to 20 minutes.
+
+    `types` are names, one fault each, or a number of faults, which take all types in turn. A node fault strikes a
+    node of a running job, the least troubled job first; no job has two faults closer than `min_gap_ms` (end to
+    onset). Raises ValueError where so many do not fit, or a name is unknown.
+    """
+    rng = np.random.default_rng([seed, 30])
+    names = list(rng.permutation(list(KINDS))) if isinstance(types, int) else list(types)
+    if isinstance(types, int):
+        names = [str(names[i % len(names)]) for i in range(types)]
+    unknown = sorted(set(names) - set(KINDS))
+    if unknown:
+        raise ValueError(f"no fault is called {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    if names and end - start < WARM_UP + _SHORTEST:
+        least = (WARM_UP + _SHORTEST) // MINUTE
+        raise ValueError(f"{(end - start) // MINUTE} min are too short for a fault; give at least {least}")
+    placed: list[Fault] = []
+    # Those that touch several jobs first: they are the hardest to fit in.
+    for name in sorted(names, key=lambda name: KINDS[name].scope == "node"):
+        drawn = (_draw(cluster, name, rng, start, end) for _ in range(_TRIES))
+        fitting = list(islice((fault for fault in drawn if _fits(cluster, fault, placed, min_gap_ms)), _CHOICE))
+        if not fitting:
+            raise ValueError(
+                f"{len(names)} faults do not fit into {(end - start) // MINUTE} min of {len(cluster.jobs)} jobs; "
+                "ask for fewer or for a longer time"
+            )
+        placed.append(min(fitting, key=lambda fault: _crowding(cluster, fault, placed)))
+    return tuple(sorted(placed, key=lambda fault: (fault.onset, fault.type)))
+
+
+def rounds(cluster: Cluster, seed: int, types: Sequence[str] | int, origin: Ms) -> Callable[[Ms], tuple[Fault, ...]]:
+    """The faults of a cluster that never ends: the same types in every round, placed anew.
+
+    The function returned gives all faults with an onset before an instant; later instants only add to it.
+    """
+    count = types if isinstance(types, int) else len(types)
+    length = max(1, -(-count // max(len(cluster.jobs) // 2, 1))) * 40 * MINUTE + HOUR
+    made: list[tuple[Fault, ...]] = []
+
+    def until(instant: Ms) -> tuple[Fault, ...]:
+        while count and origin + len(made) * length < instant:
+            begin = origin + len(made) * length
+            made.append(place_faults(cluster, seed + 7919 * len(made), types, begin, begin + length - 15 * MINUTE))
+        return tuple(fault for each in made for fault in each if fault.onset < instant)
+
+    return until
+
+
+def _draw(cluster: Cluster, name: str, rng: np.random.Generator, start: Ms, end: Ms) -> Fault:
+    kind = KINDS[name]
+    length = int(rng.integers(_SHORTEST // SECOND, 20 * MINUTE // SECOND + 1)) * SECOND
+    length = min(length, end - start - WARM_UP)
+    onset = int(rng.integers((start + WARM_UP) // SECOND, (end - length) // SECOND + 1)) * SECOND
+    low, high = _EFFECTS.get(name, (0.25, 0.25))
+    effect = round(float(rng.uniform(low, high)), 3) if high > low else low
+    if kind.group_kind is None:
+        # A job that comes or goes is there to be judged healthy.
+        steady = [job for job in cluster.jobs if job.starts_after <= 0 and job.ends_after is None] or cluster.jobs
+        job = steady[int(rng.integers(len(steady)))]
+        nodes: tuple[str, ...] = (job.nodes[int(rng.integers(len(job.nodes)))],)
+        group = None
+    else:
+        groups = sorted({str(getattr(node, kind.group_kind)) for node in cluster.nodes})
+        group = groups[int(rng.integers(len(groups)))]
+        nodes = cluster.members(kind.group_kind, group)
+    device = _device(cluster, name, rng)
+    return Fault(name, nodes, onset, onset + length, effect, device, group)
+
+
+def _device(cluster: Cluster, name: str, rng: np.random.Generator) -> str | None:
+    if name == "nic_degradation":
+        return f"mlx5_{rng.integers(cluster.rails)}"
+    if name == "gpu_lost" or (name == "thermal_throttle" and rng.random() < 0.75):
+        return str(rng.integers(cluster.gpus))
+    return None
+
+
+def _fits(cluster: Cluster, fault: Fault, placed: Sequence[Fault], gap: Ms) -> bool:
+    """Whether somebody notices it, a shared fault is shared by three or more, and no job has another fault nearby."""
+    mine = {job.name for job in cluster.jobs_of(fault.nodes)}
+    if not mine or (fault.group and len(fault.nodes) < 3):
+        return False
+    return not any(
+        mine & {job.name for job in cluster.jobs_of(other.nodes)}
+        and fault.onset < other.end + gap
+        and other.onset < fault.end + gap
+        for other in placed
+    )
+
+
+def _crowding(cluster: Cluster, fault: Fault, placed: Sequence[Fault]) -> tuple[int, Ms]:
+    """Prefer the job with the fewest faults, then the time farthest from all the others."""
+    mine = {job.name for job in cluster.jobs_of(fault.nodes)}
+    shared = sum(bool(mine & {job.name for job in cluster.jobs_of(other.nodes)}) for other in placed)
+    nearest = min((abs(fault.onset - other.onset) for other in placed), default=0)
+    return shared, -nearest

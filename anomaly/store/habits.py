@@ -1,0 +1,61 @@
+"""Baselines: the closed buckets from which detectors read what is usual, kept because they cannot be pulled again.
+
+A bucket of a row that was past its boundary holds what was usual before, so that it cannot be computed from samples
+alone; a restart reads the buckets back.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from anomaly.clock import Ms
+from anomaly.records import Floats, Ints
+from anomaly.store.connect import Session
+
+Buckets = tuple[Sequence[str], Ints, Floats]
+"""(row keys, bucket ends, values rows × ends)"""
+
+
+def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgotten_before: Ms) -> None:
+    """Store the buckets that ended at `end` and drop those before `forgotten_before`.
+
+    Where a row lost its past (a new job, a new life) earlier buckets are NaN in `habits`; they are removed here too.
+    """
+    with session.transaction():
+        session.run("DELETE FROM baselines WHERE bucket_end < ? OR bucket_end >= ?", [forgotten_before, end])
+        for name, (keys, ends, values) in habits.items():
+            if not len(ends) or int(ends[-1]) != end:
+                continue
+            lost = np.isnan(values[:, :-1]).all(axis=1) if values.shape[1] > 1 else np.zeros(len(keys), bool)
+            fresh = np.flatnonzero(lost & ~np.isnan(values[:, -1]))
+            if len(fresh):
+                with session.given("rows_without_past", {"key": [keys[i] for i in fresh]}):
+                    session.run(
+                        "DELETE FROM baselines WHERE name = ? AND key IN (SELECT key FROM rows_without_past)", [name]
+                    )
+            known = np.flatnonzero(~np.isnan(values[:, -1]))
+            session.insert(
+                "baselines",
+                {
+                    "name": [name] * len(known),
+                    "key": [keys[i] for i in known],
+                    "bucket_end": np.full(len(known), end, np.int64),
+                    "value": values[known, -1],
+                },
+            )
+
+
+def get_buckets(session: Session) -> dict[str, tuple[tuple[str, ...], Ints, Floats]]:
+    """Everything stored, per name."""
+    out: dict[str, tuple[tuple[str, ...], Ints, Floats]] = {}
+    for (name,) in session.rows("SELECT DISTINCT name FROM baselines ORDER BY name"):
+        found = session.rows("SELECT key, bucket_end, value FROM baselines WHERE name = ? ORDER BY key", [name])
+        keys = tuple(dict.fromkeys(key for key, _, _ in found))
+        places = {key: i for i, key in enumerate(keys)}
+        ends = np.array(sorted({end for _, end, _ in found}), np.int64)
+        values = np.full((len(keys), len(ends)), np.nan)
+        rows = np.array([places[key] for key, _, _ in found], np.int64)
+        columns = np.searchsorted(ends, np.array([end for _, end, _ in found], np.int64))
+        values[rows, columns] = [value for _, _, value in found]
+        out[name] = (keys, ends, values)
+    return out

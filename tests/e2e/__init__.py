@@ -1,0 +1,1 @@
+"""The whole thing against real Prometheus and Alertmanager processes."""

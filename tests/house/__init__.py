@@ -1,0 +1,1 @@
+"""The house keeps its own rules: layers, documents, the guard around end-to-end tests."""
