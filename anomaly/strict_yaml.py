@@ -20,7 +20,7 @@ KeyPath = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-MAX_NODES = 100_000
+MAX_NODES = 50_000
 """After aliases are followed: a small file of nested aliases can stand for billions of values."""
 
 _NULL = re.compile(r"~|null|Null|NULL|")

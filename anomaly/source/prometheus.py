@@ -125,10 +125,14 @@ class PrometheusSource:
 
     def _body(self, method: str, path: str, **what: Any) -> bytes:
         url = f"{self.url}/api/v1/{path}"
-        with translated(url), self.session.request(method, url, timeout=self._timeout_seconds, **what) as response:
+        with (
+            translated(url),
+            self.session.request(method, url, timeout=self._timeout_seconds, stream=True, **what) as response,
+        ):
             if not 200 <= response.status_code < 300:
                 raise refuse(url, response)
-            return response.content
+            body: bytes = response.raw.read(decode_content=True)  # in one piece: a third of the time of `content`
+            return body
 
 
 def _connect(url: str, session: requests.Session) -> "PrometheusConnect":

@@ -1,5 +1,6 @@
 """The one seam where foreign errors of an HTTP source become ours. No text carries credentials."""
 
+import http.client
 import json
 import socket
 import ssl
@@ -76,7 +77,7 @@ def _from_exception(where: str, error: Exception) -> SourceError:
             f"{where} {'took too long to answer' if slow else 'could not be reached in time'}",
             "see whether it is overloaded" if slow else "check the address and the network",
         )
-    if _any(causes, pool.IncompleteRead, requests.exceptions.ChunkedEncodingError, pool.DecodeError):
+    if _any(causes, http.client.IncompleteRead, pool.InvalidChunkLength, pool.DecodeError):
         return SourceGarbled(f"the answer of {where} broke off", "look for a proxy between that cuts long answers")
     if _any(causes, ssl.SSLError):
         return SourceRejected(f"no TLS with {where}", "check the scheme of the URL, tls_config and its client key")

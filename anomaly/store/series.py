@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def _quick_key(labels: Labels) -> str:
 
     The same set in another order only misses the cache. A separator inside a label falls back to JSON.
     """
-    key = "\0".join(chain.from_iterable(labels.items()))
+    key = "\0".join([*labels, *labels.values()])
     return key if key.count("\0") == 2 * len(labels) - 1 else canonical(labels)
 
 

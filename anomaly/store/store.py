@@ -1,6 +1,6 @@
 """The store as the other rooms see it: one object over one database file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -10,8 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anomaly.clock import Ms
-from anomaly.records import Attachment, Entity, Finding, Floats, Incident, OutboxEntry, Samples, SeriesRow
-from anomaly.store import archive, context, inbox, marks, outbox, publish, results, retention, rollups, samples, schema
+from anomaly.records import Attachment, Entity, Finding, Floats, Incident, Ints, OutboxEntry, Samples, SeriesRow
+from anomaly.store import (
+    archive,
+    baselines,
+    context,
+    inbox,
+    marks,
+    outbox,
+    publish,
+    results,
+    retention,
+    rollups,
+    samples,
+    schema,
+)
 from anomaly.store.connect import Hooks, Session, ignore, open_session
 from anomaly.store.series import Registration, SeriesIndex
 
@@ -105,6 +118,14 @@ class Store:
     def commit_tick(self, tick: results.TickRecord) -> list[Incident]:
         """Write a tick; the incidents that got a line in `incident_events`. See `results.commit_tick`."""
         return results.commit_tick(self._session, tick)
+
+    def put_baselines(self, end: Ms, buckets: Mapping[str, baselines.Buckets], forgotten_before: Ms) -> None:
+        """Store the buckets that ended at `end`; see `baselines.put_buckets`."""
+        baselines.put_buckets(self._session, end, buckets, forgotten_before)
+
+    def baselines(self) -> dict[str, tuple[tuple[str, ...], Ints, Floats]]:
+        """Every stored bucket, per name: (row keys, bucket ends, values)."""
+        return baselines.get_buckets(self._session)
 
     def load_state(self) -> str | None:
         """The text that the last tick left behind; None before the first."""

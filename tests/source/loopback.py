@@ -17,12 +17,13 @@ OK = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer; with `cut` the connection closes after that many bytes although more were announced."""
+    """One answer; with `cut` the connection closes after that many bytes although more are to come."""
 
     status: int = 200
     body: bytes = OK
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,14 @@ def backend(
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.body)))
+            if reply.chunked:
+                self.send_header("Transfer-Encoding", "chunked")
+                sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(reply.body), reply.body)
+            else:
+                self.send_header("Content-Length", str(len(reply.body)))
+                sent = reply.body
             self.end_headers()
-            self.wfile.write(reply.body[: reply.cut])
+            self.wfile.write(sent[: reply.cut])
             self.close_connection = reply.cut is not None
 
         def do_GET(self) -> None:

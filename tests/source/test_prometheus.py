@@ -177,8 +177,10 @@ def test_a_login_page_is_garbled() -> None:
     assert "<html>" in str(error)
 
 
-def test_a_connection_that_breaks_off_is_garbled() -> None:
-    error, _ = failure(Reply(cut=len(OK) // 2))
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("cut", [1, len(OK) // 2, len(OK) - 1])
+def test_a_connection_that_breaks_off_is_garbled(chunked: bool, cut: int) -> None:
+    error, _ = failure(Reply(cut=cut, chunked=chunked))
     assert isinstance(error, SourceGarbled)
     assert "broke off" in str(error)
 

@@ -36,12 +36,7 @@ def place_faults(
     onset). Raises ValueError where so many do not fit, or a name is unknown.
     """
     rng = np.random.default_rng([seed, 30])
-    names = list(rng.permutation(list(KINDS))) if isinstance(types, int) else list(types)
-    if isinstance(types, int):
-        names = [str(names[i % len(names)]) for i in range(types)]
-    unknown = sorted(set(names) - set(KINDS))
-    if unknown:
-        raise ValueError(f"no fault is called {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    names = names_of(types, seed)
     if names and end - start < WARM_UP + _SHORTEST:
         least = (WARM_UP + _SHORTEST) // MINUTE
         raise ValueError(f"{(end - start) // MINUTE} min are too short for a fault; give at least {least}")
@@ -64,17 +59,30 @@ def rounds(cluster: Cluster, seed: int, types: Sequence[str] | int, origin: Ms) 
 
     The function returned gives all faults with an onset before an instant; later instants only add to it.
     """
-    count = types if isinstance(types, int) else len(types)
-    length = max(1, -(-count // max(len(cluster.jobs) // 2, 1))) * 40 * MINUTE + HOUR
+    names = names_of(types, seed)
+    shared = sum(KINDS[name].scope != "node" for name in names)
+    turns = shared + -(-(len(names) - shared) // len(cluster.jobs))
+    length = HOUR + turns * 45 * MINUTE
     made: list[tuple[Fault, ...]] = []
 
     def until(instant: Ms) -> tuple[Fault, ...]:
-        while count and origin + len(made) * length < instant:
+        while names and origin + len(made) * length < instant:
             begin = origin + len(made) * length
-            made.append(place_faults(cluster, seed + 7919 * len(made), types, begin, begin + length - 15 * MINUTE))
+            made.append(place_faults(cluster, seed + 7919 * len(made), names, begin, begin + length - 15 * MINUTE))
         return tuple(fault for each in made for fault in each if fault.onset < instant)
 
     return until
+
+
+def names_of(types: Sequence[str] | int, seed: int) -> list[str]:
+    """Fault types by name; a number stands for so many, all types in turn. Raises ValueError for an unknown name."""
+    if isinstance(types, int):
+        order = np.random.default_rng([seed, 31]).permutation(list(KINDS)).tolist()
+        return [str(order[i % len(order)]) for i in range(types)]
+    unknown = sorted(set(types) - set(KINDS))
+    if unknown:
+        raise ValueError(f"no fault is called {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    return list(types)
 
 
 def _draw(cluster: Cluster, name: str, rng: np.random.Generator, start: Ms, end: Ms) -> Fault:

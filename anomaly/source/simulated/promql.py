@@ -14,12 +14,14 @@ LOOKBACK: Ms = 30 * SECOND
 
 
 def instant(values: Floats, first: Ms, scrape: Ms, grid: Ints, lookback: Ms = LOOKBACK) -> Floats:
-    """The newest sample of each series at or before each time of `grid`, and less than `lookback` old; else NaN."""
+    """The newest sample of each series at or before each time of `grid`, at most `lookback` old (2.x); else NaN."""
     found = np.full((len(values), len(grid)), np.nan)
+    if not values.size:
+        return found
     newest = (grid - first) // scrape
     for back in range(-(-lookback // scrape) + 1):
         at = newest - back
-        fits = (at >= 0) & (at < values.shape[1]) & (grid - (first + at * scrape) < lookback)
+        fits = (at >= 0) & (at < values.shape[1]) & (grid - (first + at * scrape) <= lookback)
         candidate = values[:, np.clip(at, 0, values.shape[1] - 1)]
         found = np.where(np.isnan(found) & fits, candidate, found)
     return found
@@ -28,6 +30,8 @@ def instant(values: Floats, first: Ms, scrape: Ms, grid: Ints, lookback: Ms = LO
 def rate(values: Floats, first: Ms, scrape: Ms, grid: Ints, window: Ms) -> Floats:
     """Increase per second over the `window` (closed at both ends) up to each time of `grid`, extrapolated; else NaN."""
     length = values.shape[1]
+    if not values.size:
+        return np.full((len(values), len(grid)), np.nan)
     positions = np.arange(length)
     present = ~np.isnan(values)
     last = np.maximum.accumulate(np.where(present, positions, -1), axis=1)

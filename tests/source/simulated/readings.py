@@ -43,7 +43,7 @@ class Readings:
         """The one thing with these labels: the largest of its series at each time, as they come and go with its job."""
         found = [values for _, values in self.series(metric, **labels)]
         assert found, f"no {metric} with {labels}"
-        return np.fmax.reduce(found)
+        return np.asarray(np.fmax.reduce(found))
 
     def level(self, values: Floats, since: Ms, until: Ms) -> float:
         """Median of `values` in [since, until), which must all be there: a checkpoint does not count."""

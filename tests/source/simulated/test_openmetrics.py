@@ -86,4 +86,5 @@ def test_prometheus_answers_what_the_source_answers(tmp_path: Path) -> None:
                 assert theirs, signal
                 assert ours.keys() == theirs.keys(), signal
                 for key, points in theirs.items():
+                    assert sorted(set(ours[key]) ^ set(points)) == [], (signal, key, start, step, START)
                     assert ours[key] == pytest.approx(points, rel=1e-9, nan_ok=True), (signal, key, start, step)

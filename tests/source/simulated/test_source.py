@@ -1,6 +1,7 @@
-"""The simulated cluster as a source: the same answers however it is asked, and Prometheus' rules for what a query sees."""
+"""The simulated cluster as a source: the same answers however it is asked, by Prometheus' rules."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -126,13 +127,13 @@ def test_a_query_between_scrapes_sees_the_newest_before_it() -> None:
         assert [ts - 4000 for ts in between[key]] == list(points)
 
 
-def test_a_series_ends_less_than_thirty_seconds_after_its_last_scrape() -> None:
+def test_a_series_ends_thirty_seconds_after_its_last_scrape() -> None:
     culprit = small_cluster().jobs[0].nodes[1]
     source = SimulatedSource(scenario(3, Fault("node_lost", (culprit,), ONSET, OVER)))
-    points = as_points(ask(source, "gpu_temp", TEMPERATURE, START, OVER, 1000 * 5))
+    points = as_points(ask(source, "gpu_temp", TEMPERATURE, START, OVER - MINUTE, 5000))
     ends = {max(points[key]) for key in points if ("Hostname", culprit) in key}
-    # Scraped last 15 s before the onset, and repeated while the sample is younger than 30 s.
-    assert ends == {ONSET - 15_000 + 25_000}
+    # Scraped last 15 s before the onset, and repeated until the sample is older than 30 s.
+    assert ends == {ONSET - 15_000 + 30_000}
 
 
 def test_nothing_comes_from_outside_the_scenario_or_for_an_unknown_metric() -> None:
@@ -175,10 +176,10 @@ def test_placed_faults_leave_each_job_in_peace_in_between() -> None:
         assert [fault.onset for fault in faults] == sorted(fault.onset for fault in faults)
         for job in cluster.jobs:
             mine = [fault for fault in faults if job in cluster.jobs_of(fault.nodes)]
-            for before, after in zip(mine, mine[1:], strict=False):
+            for before, after in pairwise(mine):
                 assert after.onset >= before.end + gap
         assert all(START + 20 * MINUTE <= fault.onset < fault.end <= START + 4 * HOUR for fault in faults)
-    assert place_faults(cluster, 1, 3, START, END) == place_faults(cluster, 1, 3, START, END)
+    assert place_faults(cluster, 1, 3, START, START + 3 * HOUR) == place_faults(cluster, 1, 3, START, START + 3 * HOUR)
     assert place_faults(cluster, 1, ["node_lost"], START, END)[0].type == "node_lost"
     with pytest.raises(ValueError, match="do not fit"):
         place_faults(cluster, 1, 30, START, END)

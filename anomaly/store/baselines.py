@@ -29,7 +29,7 @@ def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgot
             lost = np.isnan(values[:, :-1]).all(axis=1) if values.shape[1] > 1 else np.zeros(len(keys), bool)
             fresh = np.flatnonzero(lost & ~np.isnan(values[:, -1]))
             if len(fresh):
-                with session.given("rows_without_past", {"key": [keys[i] for i in fresh]}):
+                with session.given("rows_without_past", {"key": [keys[i] for i in fresh.tolist()]}):
                     session.run(
                         "DELETE FROM baselines WHERE name = ? AND key IN (SELECT key FROM rows_without_past)", [name]
                     )
@@ -38,7 +38,7 @@ def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgot
                 "baselines",
                 {
                     "name": [name] * len(known),
-                    "key": [keys[i] for i in known],
+                    "key": [keys[i] for i in known.tolist()],
                     "bucket_end": np.full(len(known), end, np.int64),
                     "value": values[known, -1],
                 },

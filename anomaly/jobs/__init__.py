@@ -1,0 +1,1 @@
+"""The jobs: collect, score, deliver, publish, prune, and the service that runs them on time."""

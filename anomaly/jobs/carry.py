@@ -1,0 +1,92 @@
+"""What the score job carries from run to run, and how a restart finds it again.
+
+State and habits come back from the store; rings are filled again from samples. Nothing depends on having lived through
+the last ticks, so a restart changes nothing.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from anomaly.clock import Ms
+from anomaly.detect.habit import Habit
+from anomaly.features.index import Directory, index_series
+from anomaly.jobs.parts import Parts
+from anomaly.pipeline import Batch, Context, Spec, State, remember
+from anomaly.records import Labels
+from anomaly.signals.identity import Aliases
+from anomaly.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """State of the ticks, and which open incidents were announced to the sinks."""
+
+    tick: State
+    announced: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Live:
+    """The score job's memory while the process lives. `context` is None until it has been filled."""
+
+    directory: Directory = field(default_factory=Directory)
+    sizes: dict[str, int] = field(default_factory=dict)
+    spec: Spec | None = None
+    context: Context | None = None
+    carried: Carried = field(default_factory=lambda: Carried(State()))
+
+
+@functools.cache
+def _codec() -> TypeAdapter[Carried]:
+    return TypeAdapter(Carried)
+
+
+def encode(carried: Carried) -> str:
+    """As JSON text, exactly."""
+    return _codec().dump_json(carried).decode()
+
+
+def decode(text: str | None) -> Carried:
+    """From JSON text; a new beginning for None."""
+    return _codec().validate_json(text) if text else Carried(State())
+
+
+def refresh(parts: Parts, store: Store, live: Live, aliases: Aliases) -> Spec:
+    """The directory and the spec brought up to the series that the store knows now."""
+
+    def node_of(labels: Labels) -> str | None:
+        raw = next((labels[name] for name in ("node", "Hostname", "hostname", "nodename") if labels.get(name)), None)
+        raw = raw or labels.get("instance")
+        return aliases.canonical(raw) if raw else None
+
+    changed = live.spec is None
+    for name in parts.catalogue.signals:
+        known = store.series(name)
+        if len(known) != live.sizes.get(name, -1):
+            live.directory.signals[name] = index_series(live.directory, known, node_of, parts.job_labels)
+            live.sizes[name] = len(known)
+            changed = True
+    if changed or live.spec is None:
+        live.spec = parts.spec(store.series("gpu_temp") + store.series("up"))
+    return live.spec
+
+
+def fill(store: Store, spec: Spec, live: Live, through: Ms) -> Context:
+    """The context as it stood after the tick at `through`: rings from samples, habits from the store."""
+    samples = store.read_many(list(spec.catalogue.signals), through - spec.ring + 1, through)
+    batch = Batch(through - spec.ring, through, samples, live.directory)
+    habits = {name: Habit(*found) for name, found in store.baselines().items()}
+    return Context(remember(spec, batch, through - spec.ring, through, {}), habits)
+
+
+def bucket_payload(context: Context, end: Ms) -> dict[str, Any]:
+    """The habits whose newest bucket ended at `end`, as the store takes them."""
+    return {
+        name: (habit.keys, habit.ends, habit.values)
+        for name, habit in context.habits.items()
+        if len(habit.ends) and int(np.max(habit.ends)) == end
+    }

@@ -1,0 +1,161 @@
+"""Collect: pull what is new of every signal, in chunks; each chunk is one transaction with its watermarks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from anomaly.clock import MINUTE, Ms, align_down, align_up
+from anomaly.config.pipeline import Pipeline
+from anomaly.detect.habit import LEAST, bucket_length
+from anomaly.errors import SourceError
+from anomaly.jobs.parts import Parts
+from anomaly.records import Pulled, Query, Samples
+from anomaly.signals.identity import Aliases, aliases_from, identify
+from anomaly.signals.model import Signal
+from anomaly.store.samples import COLLECTED, CollectedChunk, SignalChunk
+from anomaly.store.series import Registration
+from anomaly.store.store import Store
+
+CHUNK: Ms = 15 * MINUTE
+NAMES = "node_names"
+"""The signal whose labels translate addresses to node names; pulled first."""
+
+Progress = Callable[[str, float], None]
+"""Called with what is going on and how much of it is done (0 to 1)."""
+
+
+def quiet(_what: str, _share: float) -> None:
+    """No progress is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one run of the job did."""
+
+    through: Ms
+    inserted: int = 0
+    late: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Signal → why it could not be pulled (in the newest chunk)."""
+    warnings: tuple[str, ...] = ()
+    unidentified: Mapping[str, int] = field(default_factory=dict)
+    """Signal → how many series name no entity."""
+
+
+def collect(
+    parts: Parts, store: Store, now: Ms, *, start: Ms | None = None, end: Ms | None = None, progress: Progress = quiet
+) -> Collected:
+    """Bring the store up to `end` (default: as late as data is complete at `now`).
+
+    The first run begins `context` back. One signal that cannot be pulled stays behind alone and says so; when none can
+    be, the first error is raised and nothing moves.
+    """
+    pipeline = parts.pipeline
+    step = pipeline.step
+    source = pipeline.prometheus
+    through = align_down(now - (source.query_offset if source else 0) if end is None else end, step)
+    marks = store.watermarks()
+    known = marks.get(COLLECTED)
+    floor = start if start is not None else known if known is not None else through - warm_up(pipeline)
+    floor = max(align_down(floor, step), through - pipeline.catch_up) if start is None else align_down(floor, step)
+    report = Collected(floor if known is None else max(known, floor))
+    begin = max(floor, report.through) if start is None else floor
+    total = max(1, through - begin)
+    first = True
+    while begin < through or first:
+        chunk_end = min(align_up(begin + 1, CHUNK), through)
+        if chunk_end <= begin:
+            break
+        back = _look_back(pipeline, begin, chunk_end) if first and known is not None and start is None else 0
+        report = _chunk(parts, store, begin, chunk_end, back, report)
+        begin, first = chunk_end, False
+        progress("collect", 1 - (through - begin) / total)
+    return report
+
+
+def warm_up(pipeline: Pipeline) -> Ms:
+    """How much history a first start takes: the configured context, or what habits need at coarse steps."""
+    return max(pipeline.context, 3 * LEAST * bucket_length(pipeline.step))
+
+
+def _look_back(pipeline: Pipeline, begin: Ms, end: Ms) -> Ms:
+    """How far before `begin` to pull again: what is not final yet, and now and then further, for late samples."""
+    source = pipeline.prometheus
+    if source is None:
+        return 0
+    if source.late_check and begin // source.late_check != end // source.late_check:
+        return max(source.reread, 2 * source.late_check)
+    return source.reread
+
+
+def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Collected) -> Collected:
+    signals = sorted(parts.catalogue.signals.values(), key=lambda signal: signal.name != NAMES)
+    marks = store.watermarks()
+    aliases = _aliases(parts, (row.labels for row in store.series(NAMES)))
+    chunks: list[SignalChunk] = []
+    failed: dict[str, str] = {}
+    errors: list[SourceError] = []
+    unidentified: Counter[str] = Counter()
+    warnings: list[str] = []
+    for signal in signals:
+        native = signal.native(parts.pipeline.step)
+        behind = min(begin, marks.get(signal.name, begin))
+        query = Query(
+            signal.name,
+            signal.promql(parts.pipeline.step),
+            align_down(behind - back, native) + native,
+            align_down(end, native),
+            native,
+        )
+        if query.end < query.start:
+            continue
+        try:
+            pulled = parts.source.pull(query)
+        except SourceError as error:
+            failed[signal.name] = str(error)
+            errors.append(error)
+            continue
+        if signal.name == NAMES:
+            aliases = _aliases(parts, [*pulled.labels, *(row.labels for row in store.series(NAMES))])
+        samples, lost = _identified(signal, pulled, aliases, store)
+        unidentified[signal.name] += lost
+        warnings += [f"{signal.name}: {text}" for text in pulled.warnings]
+        chunks.append(SignalChunk(signal.name, query.start - native, query.end, samples, pulled.warnings))
+    if errors and not chunks:
+        raise errors[0]
+    scored = store.scored_through()
+    done = store.commit_chunk(
+        CollectedChunk(begin, end, tuple(chunks), tuple(failed.items()), scored if scored is not None else 0)
+    )
+    return Collected(
+        end,
+        so_far.inserted + done.inserted,
+        so_far.late + done.late,
+        failed,
+        tuple(dict.fromkeys((*so_far.warnings, *warnings))),
+        {name: count for name, count in unidentified.items() if count},
+    )
+
+
+def _aliases(parts: Parts, uname: Iterable[Mapping[str, str]]) -> Aliases:
+    return aliases_from(uname, parts.pipeline.nodes.aliases)
+
+
+def _identified(signal: Signal, pulled: Pulled, aliases: Aliases, store: Store) -> tuple[Samples, int]:
+    """Registers the series and returns (their samples, how many series name no entity)."""
+    registrations: list[Registration] = []
+    good = np.zeros(len(pulled.labels), bool)
+    for i, labels in enumerate(pulled.labels):
+        found = identify(signal, labels, aliases)
+        if found is not None:
+            entity, device, part = found
+            registrations.append((signal.name, entity, device, part, labels))
+            good[i] = True
+    ids = np.full(len(pulled.labels), -1, np.int32)
+    if registrations:
+        ids[good] = store.register(registrations)
+    series = np.repeat(ids, pulled.lengths)
+    use = (series >= 0) & ~np.isnan(pulled.values)
+    return Samples(series[use], pulled.ts[use], pulled.values[use]), int((~good).sum())

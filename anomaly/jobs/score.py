@@ -1,0 +1,173 @@
+"""Score: the ticks that are due, each with its results, state and outbox in one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from anomaly.clock import MINUTE, Ms, align_down
+from anomaly.deliver.entries import SinkRef, outbox_entries
+from anomaly.detect.habit import BUCKETS
+from anomaly.jobs.carry import Carried, Live, bucket_payload, decode, encode, fill, refresh
+from anomaly.jobs.collect import NAMES, Progress, quiet, warm_up
+from anomaly.jobs.parts import Parts, late_by
+from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
+from anomaly.records import Entity, Incident, OutboxEntry, Phase
+from anomaly.signals.identity import aliases_from
+from anomaly.store.results import CoverageRow, NodeScore, TickRecord
+from anomaly.store.samples import COLLECTED
+from anomaly.store.store import Store
+
+LIVE_LAG: Ms = 5 * MINUTE
+"""Ticks older than this beyond the normal delay are catch-up: what fires and resolves within them is history."""
+
+STRETCH: Ms = 15 * MINUTE
+"""How much is read and scored at once while catching up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """What one run of the job did."""
+
+    through: Ms | None
+    ticks: int = 0
+    changes: tuple[Incident, ...] = ()
+    history: tuple[Incident, ...] = field(default=())
+    """Changes during catch-up: for the log and the files, not for Alertmanager."""
+
+
+def score(
+    parts: Parts,
+    store: Store,
+    live: Live,
+    sinks: Sequence[SinkRef],
+    now: Ms,
+    *,
+    start: Ms | None = None,
+    end: Ms | None = None,
+    progress: Progress = quiet,
+) -> ScoredRun:
+    """Run every tick that is final at `now` (or lies in (start, end]) and has not been run."""
+    collected = store.watermark(COLLECTED)
+    if collected is None:
+        return ScoredRun(None)
+    pipeline = parts.pipeline
+    source = pipeline.prometheus
+    final = collected - (source.reread if source and end is None else 0)
+    until = align_down(final if end is None else min(end, collected), pipeline.tick)
+    scored = store.scored_through()
+    aliases = aliases_from((row.labels for row in store.series(NAMES)), pipeline.nodes.aliases)
+    spec = refresh(parts, store, live, aliases)
+    if live.context is None:
+        live.carried = decode(store.load_state())
+    begin = scored
+    if begin is None:
+        begin = start if start is not None else collected - warm_up(pipeline)
+        begin = align_down(begin, pipeline.tick)
+    if until - begin > pipeline.catch_up and end is None:
+        begin, live.context = align_down(until - pipeline.catch_up, pipeline.tick), None
+    if until <= begin:
+        return ScoredRun(scored)
+    if live.context is None:
+        live.context = fill(store, spec, live, begin)
+    due = ticks_between(begin, until, pipeline.tick)
+    live_from = now - late_by(pipeline) - pipeline.scale(LIVE_LAG) - 3 * pipeline.tick
+    run = ScoredRun(begin)
+    at = 0
+    while at < len(due):
+        stretch = [tick for tick in due[at:] if tick <= due[at] - 1 + STRETCH] or due[at : at + 1]
+        run = _stretch(store, live, spec, sinks, begin, stretch, live_from if end is None else 0, now, run)
+        begin = stretch[-1]
+        at += len(stretch)
+        progress("score", at / len(due))
+    return run
+
+
+def _stretch(
+    store: Store,
+    live: Live,
+    spec: Spec,
+    sinks: Sequence[SinkRef],
+    begin: Ms,
+    due: Sequence[Ms],
+    live_from: Ms,
+    now: Ms,
+    run: ScoredRun,
+) -> ScoredRun:
+    assert live.context is not None
+    samples = store.read_many(list(spec.catalogue.signals), begin + 1, due[-1])
+    before = live.carried
+    ticks, context, state = advance(
+        spec, Batch(begin, due[-1], samples, live.directory), live.context, before.tick, due
+    )
+    announced = set(before.announced)
+    records: list[TickRecord] = []
+    changes: list[Incident] = []
+    history: list[Incident] = []
+    for tick in ticks:
+        entries: list[OutboxEntry] = []
+        for incident in tick.denoised.changed:
+            is_live = tick.at >= live_from
+            (changes if is_live else history).append(incident)
+            entries += _announce(incident, sinks, announced, is_live, now)
+        records.append(_record(tick, entries))
+    if ticks and ticks[-1].at >= live_from:
+        late = [incident for incident in state.memory.open if _unannounced(incident, announced)]
+        for incident in late:
+            records[-1] = _with(records[-1], _announce(incident, sinks, announced, True, now))
+    carried = Carried(state, tuple(sorted(announced)))
+    text = encode(carried)
+    with store.transaction():
+        for record in records:
+            store.commit_tick(_with_state(record, text))
+        if state.bucket_end > before.tick.bucket_end:
+            payload = bucket_payload(context, state.bucket_end)
+            store.put_baselines(state.bucket_end, payload, state.bucket_end - (BUCKETS + 2) * spec.bucket)
+    live.context, live.carried = context, carried
+    return ScoredRun(due[-1], run.ticks + len(ticks), (*run.changes, *changes), (*run.history, *history))
+
+
+def _unannounced(incident: Incident, announced: set[str]) -> bool:
+    return incident.phase is Phase.FIRING and incident.id not in announced
+
+
+def _announce(
+    incident: Incident, sinks: Sequence[SinkRef], announced: set[str], is_live: bool, now: Ms
+) -> list[OutboxEntry]:
+    """What a change adds to the outbox. Files get everything; the others what is live, and the end of what they were
+    told of."""
+    firing = incident.phase is Phase.FIRING
+    known = incident.id in announced
+    loud = [sink for sink in sinks if sink.kind != "jsonl"]
+    files = [sink for sink in sinks if sink.kind == "jsonl"]
+    entries = outbox_entries(incident, files, incident.fired_at, now)
+    if (is_live and firing) or known:
+        starts_at = incident.fired_at if is_live and now - incident.fired_at <= LIVE_LAG else now
+        entries += outbox_entries(incident, loud, starts_at, now)
+        if firing:
+            announced.add(incident.id)
+    if not firing:
+        announced.discard(incident.id)
+    return entries
+
+
+def _record(tick: Tick, entries: Sequence[OutboxEntry]) -> TickRecord:
+    return TickRecord(
+        at=tick.at,
+        state="",
+        findings=tick.findings,
+        dropped=tick.denoised.dropped,
+        incidents=tick.denoised.changed,
+        node_scores=tuple(NodeScore(item.node, item.symptom, item.score, item.detector) for item in tick.node_scores),
+        coverage=tuple(
+            CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
+            for node, ratio in tick.coverage.items()
+        ),
+        outbox=tuple(entries),
+    )
+
+
+def _with(record: TickRecord, entries: Sequence[OutboxEntry]) -> TickRecord:
+    return replace(record, outbox=(*record.outbox, *entries))
+
+
+def _with_state(record: TickRecord, state: str) -> TickRecord:
+    return replace(record, state=state)
