@@ -60,4 +60,4 @@ def replay(parts: Parts, store: Store, start: Ms, end: Ms, found: Collected, *, 
 
 
 def _concerns(line: Mapping[str, Any], start: Ms) -> bool:
-    return line["updated_at"] >= format_time(start)
+    return str(line["updated_at"]) >= format_time(start)

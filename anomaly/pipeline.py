@@ -42,7 +42,7 @@ class Spec:
     cluster: str
     step: Ms
     catalogue: Catalogue
-    topology: Topology = Topology()
+    topology: Topology = field(default_factory=Topology)
 
     @property
     def bucket(self) -> Ms:
@@ -77,7 +77,7 @@ class State:
 
     runs: Mapping[str, Mapping[str, Run]] = field(default_factory=dict)
     codes: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)
-    memory: Memory = Memory()
+    memory: Memory = field(default_factory=Memory)
     watched_since: Ms = 0
     bucket_end: Ms = 0
 

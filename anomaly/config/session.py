@@ -35,9 +35,9 @@ def session_for(
     """A session that authenticates, verifies and retries as configured; share it between threads, close it at the end.
 
     Up to `retries` more tries, also for POST (queries and alerts are idempotent), after connection errors, one
-    read time-out and `RETRIED_STATUSES`, with `backoff_seconds · 2ⁿ` and jitter between them or what `Retry-After`
-    asks for up to `RETRY_AFTER_MAX_SECONDS`. The last answer is returned, whatever its status. Time-outs are the
-    caller's, per request. `pool` connections per host are kept.
+    read time-out and `RETRIED_STATUSES`: the first at once, then after `backoff_seconds · 2ⁿ` with jitter, or after
+    what `Retry-After` asks for, up to `RETRY_AFTER_MAX_SECONDS`. The last answer is returned, whatever its status.
+    Time-outs are the caller's, per request. `pool` connections per host are kept.
 
     Raises ConfigError when the TLS material cannot be used.
     """

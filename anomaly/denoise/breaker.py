@@ -2,7 +2,7 @@
 
 from anomaly.clock import MINUTE, Ms
 from anomaly.denoise.world import Case, Memory, World
-from anomaly.records import Dropped, Entity, Phase
+from anomaly.records import Dropped, Entity, Incident, Phase
 
 SHARE = 0.10
 FLOOR, CEILING = 3, 10
@@ -16,18 +16,13 @@ def breaker(world: World, memory: Memory, cases: tuple[Case, ...]) -> tuple[tupl
     fresh = [
         case
         for case in cases
-        if case.scope == "node"
-        and not case.hard
-        and case.severity.rank > 0
-        and (
-            (known := memory.of(case.entity)) is None or known.phase is Phase.PENDING or _recent(world, known.fired_at)
-        )
+        if case.scope == "node" and not case.hard and case.severity.rank > 0 and _new(world, memory.of(case.entity))
     ]
     saturated = memory.of(Entity("cluster", world.cluster))
     if len(fresh) <= limit and saturated is None:
         return cases, ()
     swallow = [case for case in fresh if (known := memory.of(case.entity)) is None or known.phase is Phase.PENDING]
-    if not swallow or (len(fresh) <= limit and saturated is not None and saturated.phase is Phase.RESOLVED):
+    if not swallow:
         return cases, ()
     findings = tuple(finding for case in swallow for finding in case.findings)
     entity = Entity("cluster", world.cluster)
@@ -46,5 +41,5 @@ def breaker(world: World, memory: Memory, cases: tuple[Case, ...]) -> tuple[tupl
     return (*rest, fleet), tuple(Dropped(finding, "breaker", str(entity)) for finding in findings)
 
 
-def _recent(world: World, fired_at: Ms) -> bool:
-    return world.now - fired_at <= WINDOW
+def _new(world: World, known: Incident | None) -> bool:
+    return known is None or known.phase is Phase.PENDING or world.now - known.fired_at <= WINDOW

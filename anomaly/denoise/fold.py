@@ -1,4 +1,4 @@
-"""Rules 3 and 4: several metrics of one node are one case, and a slow job is the effect of the node that explains it."""
+"""Rules 3 and 4: several metrics of one node are one case; a slow job is the effect of the node that explains it."""
 
 from collections import defaultdict
 from dataclasses import replace

@@ -38,10 +38,7 @@ def advance(
     waiting: list[Dropped] = []
     for incident in memory.open:
         case = by_entity.pop(incident.entity, None)
-        if case is not None:
-            after = _update(world, incident, case)
-        else:
-            after = _end(world, incident, absorbers, cases)
+        after = _update(world, incident, case) if case else _end(world, incident, absorbers, cases)
         if after.phase is Phase.PENDING and case is None:
             continue
         if after != incident and after.phase is not Phase.PENDING:
@@ -172,7 +169,8 @@ def _describe(world: World, incident: Incident, case: Case) -> Incident:
 def _spread(ranked: list[Finding]) -> list[Finding]:
     """The best finding of every signal first, then the rest, at most MOST_EVIDENCE."""
     seen: set[str] = set()
-    first, rest = [], []
+    first: list[Finding] = []
+    rest: list[Finding] = []
     for finding in ranked:
         (rest if finding.signal in seen else first).append(finding)
         seen.add(finding.signal)

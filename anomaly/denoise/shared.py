@@ -26,9 +26,9 @@ def share_cause(
     """(group cases, findings left over, findings absorbed).
 
     Per signal and direction, nodes whose onsets lie together are matched with every group of the topology, with the
-    shared entity behind the signal (its volume, its switch) and with jobs; the best explanation by F1 wins, the smaller
-    group on a tie. A group already firing keeps its members until their findings end. A hard fault of one device (a lost
-    GPU, an uncorrectable error) is never shared: its node keeps its own case.
+    shared entity behind the signal (its volume, its switch) and with jobs; the best explanation by F1 wins, the
+    smaller group on a tie. A group already firing keeps its members until their findings end. A hard fault of one
+    device (a lost GPU, an uncorrectable error) is never shared: its node keeps its own case.
     """
     cases: dict[Entity, list[Finding]] = defaultdict(list)
     members_of: dict[Entity, frozenset[str]] = {}
@@ -112,15 +112,13 @@ def _explain(world: World, signal: str, cluster: list[Finding]) -> _Candidate | 
         return None
     kind = world.shared_kinds.get(signal)
     if kind:
-        named = {finding.device for finding in cluster if finding.device}
-        for name in sorted(named):
+        volumes = {finding.device for finding in cluster if finding.device}
+        for name in sorted(volumes):
             users = frozenset(finding.entity.name for finding in cluster if finding.device == name)
             if len(users) >= LEAST_MEMBERS:
                 return _Candidate(Entity(kind, name), users, 1.0)
-    candidates = []
-    for group_kind, groups in world.groups.items():
-        for name in {groups[node] for node in turned if node in groups}:
-            candidates.append(_score(Entity(group_kind, name), turned, _members(world, Entity(group_kind, name))))
+    named = {(kind, groups[node]) for kind, groups in world.groups.items() for node in turned if node in groups}
+    candidates = [_score(Entity(*pair), turned, _members(world, Entity(*pair))) for pair in sorted(named)]
     candidates += [_score(Entity("job", job), turned, nodes) for job, nodes in world.jobs.items()]
     candidates.append(_score(Entity("cluster", world.cluster), turned, world.nodes))
     good = [candidate for candidate in candidates if candidate is not None]

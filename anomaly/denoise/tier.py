@@ -25,7 +25,7 @@ _ORDER = (
     "software",
     "telemetry",
 )
-"""Of causes with equally good evidence the more specific one: a hot GPU also clocks low, bad PCIe also fills the NIC."""
+"""Of causes with equally good evidence the more specific: a hot GPU also clocks low, bad PCIe also fills the NIC."""
 
 
 def cause_of(case: Case) -> str:

@@ -7,7 +7,7 @@ from anomaly.clock import MINUTE, Ms
 from anomaly.records import Entity, Finding, Incident, Scope, Severity
 
 JOB_PATIENCE: Ms = 5 * MINUTE
-"""How long a slow job waits for a node to explain it before it is reported without one (a thermal ramp takes minutes)."""
+"""How long a slow job waits for a node to explain it before it is reported without one (heat takes minutes)."""
 
 BLAME_WINDOW: Ms = 15 * MINUTE
 """How far before a job's slowdown the finding that explains it may begin: a GPU heats up long before it throttles."""

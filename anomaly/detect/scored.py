@@ -16,8 +16,8 @@ Direction = Literal["high", "low"]
 class Profile:
     """What is fixed about one detector on one signal.
 
-    `persist` is how long scores must stay past the boundary before they mean something, `clear` how long below it before
-    they stop; `least` how many real samples that takes.
+    `persist` is how long scores must stay past the boundary before they mean something, `clear` how long below it
+    before they stop; `least` how many real samples that takes.
     """
 
     signal: str

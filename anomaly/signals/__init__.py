@@ -1,1 +1,1 @@
-"""The catalogue: what every signal is, how it is asked for, and how it is judged. Packs are YAML, one file an exporter."""
+"""The catalogue: what every signal is, how it is asked for, and how it is judged. Packs are YAML."""
