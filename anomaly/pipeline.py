@@ -279,8 +279,8 @@ def _coverage(directory: Directory, scene: Scene, at: Ms) -> dict[str, float]:
     for panel in scene.panels.values():
         last = int(np.searchsorted(panel.times, at, side="right"))
         recent = (~np.isnan(panel.values[:, max(0, last - 4) : last])).any(axis=1)
-        np.add.at(total, panel.rows.entity_code, 1.0)
-        np.add.at(seen, panel.rows.entity_code, recent)
+        total += np.bincount(panel.rows.entity_code, minlength=size)
+        seen += np.bincount(panel.rows.entity_code, weights=recent, minlength=size)
     names = directory.entities.names
     return {
         names[i].split("/", 1)[1]: round(float(seen[i] / total[i]), 4)

@@ -45,7 +45,8 @@ def residuals(scaled: Floats, levels: list[NDArray[np.int64]], peers: Peers) -> 
         missing = np.isnan(centre) & ~np.isnan(scaled) & (groups >= 0)[:, None]
         if not missing.any():
             continue
-        level_centre, level_spread = group_statistics(scaled, groups, LEAST_PEERS)
+        wanted = np.isin(groups, np.unique(groups[missing.any(axis=1)]))
+        level_centre, level_spread = group_statistics(scaled, np.where(wanted, groups, -1), LEAST_PEERS)
         centre = np.where(missing, level_centre, centre)
         spread = np.where(missing, level_spread, spread)
     if peers.least > 0.0:

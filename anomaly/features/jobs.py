@@ -15,6 +15,8 @@ NO_JOB = -1
 SHARED = -2
 """More than one job on the node at once: nobody's lock-step."""
 
+_NONE = np.int32(np.iinfo(np.int32).max)
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -52,14 +54,15 @@ def membership(carriers: Iterable[tuple[Ring, SeriesIndex]], times: Ints, nodes:
         use = (code >= 0) & (node >= 0)
         if not use.any() or not len(ring.times):
             continue
-        seen = _held(~np.isnan(ring.raw[use]), ring.times, times, hold)
-        low = np.full(job.shape, np.iinfo(np.int32).max, np.int32)
-        high = np.full(job.shape, NO_JOB, np.int32)
-        codes = np.where(seen, code[use][:, None], -1)
-        np.maximum.at(high, node[use], codes)
-        np.minimum.at(low, node[use], np.where(seen, code[use][:, None], np.iinfo(np.int32).max))
+        order = np.argsort(node[use], kind="stable")
+        seen = _held(~np.isnan(ring.raw[use][order]), ring.times, times, hold)
+        codes = code[use][order][:, None]
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(node[use][order])) + 1])
+        high = np.maximum.reduceat(np.where(seen, codes, NO_JOB), starts, axis=0)
+        low = np.minimum.reduceat(np.where(seen, codes, _NONE), starts, axis=0)
+        whose = node[use][order][starts]
         found = np.where(high < 0, NO_JOB, np.where(low == high, high, SHARED))
-        job = np.where(job == NO_JOB, found, job)
+        job[whose] = np.where(job[whose] == NO_JOB, found, job[whose])
     return Membership(times, job)
 
 

@@ -19,6 +19,8 @@ from anomaly.store.store import Store
 LIVE_LAG: Ms = 5 * MINUTE
 """Ticks older than this beyond the normal delay are catch-up: what fires and resolves within them is history."""
 
+COVERAGE_EVERY: Ms = 5 * MINUTE
+
 STRETCH: Ms = 15 * MINUTE
 """How much is read and scored at once while catching up."""
 
@@ -116,8 +118,7 @@ def _stretch(
     carried = Carried(state, tuple(sorted(announced)))
     text = encode(carried)
     with store.transaction():
-        for record in records:
-            store.commit_tick(_with_state(record, text))
+        store.commit_ticks([_with_state(record, text) for record in records])
         if state.bucket_end > before.tick.bucket_end:
             payload = bucket_payload(context, state.bucket_end)
             store.put_baselines(state.bucket_end, payload, state.bucket_end - (BUCKETS + 2) * spec.bucket)
@@ -160,6 +161,7 @@ def _record(tick: Tick, entries: Sequence[OutboxEntry]) -> TickRecord:
         coverage=tuple(
             CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
             for node, ratio in tick.coverage.items()
+            if tick.at % COVERAGE_EVERY == 0
         ),
         outbox=tuple(entries),
     )

@@ -1,5 +1,6 @@
 """The store: samples, conclusions and what is to be sent, in one DuckDB file; published as Parquet beside it."""
 
+from anomaly.store.files import sweep
 from anomaly.store.inbox import InboxItem, drop, remove, take
 from anomaly.store.results import CoverageRow, NodeScore, TickRecord
 from anomaly.store.retention import Keep, prune_published
@@ -20,5 +21,6 @@ __all__ = [
     "open_store",
     "prune_published",
     "remove",
+    "sweep",
     "take",
 ]

@@ -180,16 +180,29 @@ def open_session(path: Path, *, memory: bool = False, hooks: Hooks = ignore) -> 
         if path.is_file() and path.stat().st_size == 0:
             path.unlink()
         new = not path.exists()
+        clean = not new and not path.with_name(path.name + ".wal").exists()
         with translated(path):
             connection = duckdb.connect(str(path), config=dict(_SETTINGS))
         if new:
             path.chmod(0o600)
+        session = Session(connection, path, hooks)
+        if clean:
+            _check_size(session)
     except OSError as error:
         raise StoreError(
             f"the database {path} cannot be created or opened: {error.strerror or error}",
             "give store.path a directory that this user may write",
         ) from error
-    return Session(connection, path, hooks)
+    return session
+
+
+def _check_size(session: Session) -> None:
+    """DuckDB opens a truncated file as long as the table of contents is whole, and fails on the first read of data."""
+    ((block_size, used),) = session.rows("SELECT block_size, used_blocks FROM pragma_database_size()")
+    have, least = session.path.stat().st_size, int(block_size) * int(used)
+    if have < least:
+        session.close()
+        raise damaged(session.path, f"it has {have} bytes and should have more than {least}")
 
 
 @contextmanager

@@ -43,7 +43,10 @@ def pending(session: Session, sink: str, now: Ms, limit: int = 1000) -> list[Out
 
 def mark_sent(session: Session, seqs: Iterable[int], now: Ms) -> None:
     """The sink has taken these entries."""
-    with session.transaction("outbox"), session.given("done", {"seq": list(seqs)}):
+    columns = {"seq": list(seqs)}
+    if not columns["seq"]:
+        return
+    with session.transaction("outbox"), session.given("done", columns):
         session.run(
             """UPDATE outbox SET sent_at = ?, attempts = attempts + 1, error = NULL
                WHERE seq IN (SELECT seq FROM done)""",
@@ -53,7 +56,10 @@ def mark_sent(session: Session, seqs: Iterable[int], now: Ms) -> None:
 
 def mark_failed(session: Session, seqs: Iterable[int], now: Ms, next_attempt_at: Ms | None, error: str) -> None:
     """The sink has not taken these entries: try again at `next_attempt_at`, or never (None: refused for good)."""
-    with session.transaction("outbox"), session.given("done", {"seq": list(seqs)}):
+    columns = {"seq": list(seqs)}
+    if not columns["seq"]:
+        return
+    with session.transaction("outbox"), session.given("done", columns):
         session.run(
             """UPDATE outbox SET attempts = attempts + 1, error = ?, next_attempt_at = coalesce(?, next_attempt_at),
                given_up_at = ? WHERE seq IN (SELECT seq FROM done)""",

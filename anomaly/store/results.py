@@ -60,40 +60,54 @@ class TickRecord:
 
 
 def commit_tick(session: Session, tick: TickRecord) -> list[Incident]:
-    """Write a tick and set the watermark `scored` to it, all in one transaction.
+    """Write one tick; see `commit_ticks`."""
+    return commit_ticks(session, [tick])
 
-    Findings replace those of the same key and onset, incidents those of the same id. Returns the incidents that
-    got a line in `incident_events`. Raises StoreError for a tick that is not after the last one.
+
+def commit_ticks(session: Session, ticks: Sequence[TickRecord]) -> list[Incident]:
+    """Write consecutive ticks and set the watermark `scored` to the last one, all in one transaction.
+
+    Findings replace those of the same key and onset, incidents those of the same id; the state is the last tick's.
+    Returns the incidents that got a line in `incident_events`. Raises StoreError for a tick that is not after the one
+    before it.
     """
     scored = watermark(session, SCORED)
-    if scored is not None and tick.at <= scored:
-        raise StoreError(
-            f"the tick at {format_time(tick.at)} is not after the last one, {format_time(scored)}",
-            "to look at the past again, use `anomaly backtest`",
-        )
+    for tick in ticks:
+        if scored is not None and tick.at <= scored:
+            raise StoreError(
+                f"the tick at {format_time(tick.at)} is not after the last one, {format_time(scored)}",
+                "to look at the past again, use `anomaly backtest`",
+            )
+        scored = tick.at
+    lines: list[Incident] = []
+    if not ticks:
+        return lines
     with session.transaction("tick"):
-        _put_findings(session, tick.findings)
-        _put_dropped(session, tick)
-        lines = _put_incidents(session, tick)
-        _put_rows(session, tick)
-        reasons = Counter(item.reason for item in tick.dropped)
-        session.run(
-            "INSERT INTO ticks VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                tick.at,
-                json.dumps(dict(tick.as_of), sort_keys=True),
-                json.dumps(dict(tick.versions), sort_keys=True),
-                len(tick.findings),
-                json.dumps(reasons, sort_keys=True),
-                len(tick.incidents),
-            ],
+        _put_findings(session, [finding for tick in ticks for finding in tick.findings])
+        _put_dropped(session, ticks)
+        for tick in ticks:
+            lines += _put_incidents(session, tick)
+        _put_rows(session, ticks)
+        session.insert(
+            "ticks",
+            {
+                "tick_at": [tick.at for tick in ticks],
+                "as_of": [json.dumps(dict(tick.as_of), sort_keys=True) for tick in ticks],
+                "versions": [json.dumps(dict(tick.versions), sort_keys=True) for tick in ticks],
+                "findings": [len(tick.findings) for tick in ticks],
+                "dropped": [
+                    json.dumps(Counter(item.reason for item in tick.dropped), sort_keys=True) for tick in ticks
+                ],
+                "incidents": [len(tick.incidents) for tick in ticks],
+            },
         )
-        mark_unpublished(session, "ticks", [tick.at])
+        mark_unpublished(session, "ticks", [tick.at for tick in ticks])
         session.run("DELETE FROM state")
-        session.run("INSERT INTO state VALUES (?, ?)", [tick.at, tick.state])
-        session.insert("inbox_done", {"item": list(tick.consumed), "tick_at": [tick.at] * len(tick.consumed)})
-        enqueue(session, tick.outbox)
-        set_watermark(session, SCORED, tick.at)
+        session.run("INSERT INTO state VALUES (?, ?)", [ticks[-1].at, ticks[-1].state])
+        consumed = [(item, tick.at) for tick in ticks for item in tick.consumed]
+        session.insert("inbox_done", {"item": [item for item, _ in consumed], "tick_at": [at for _, at in consumed]})
+        enqueue(session, [entry for tick in ticks for entry in tick.outbox])
+        set_watermark(session, SCORED, ticks[-1].at)
     return lines
 
 
@@ -177,20 +191,21 @@ def _put_findings(session: Session, found: Sequence[Finding]) -> None:
     mark_unpublished(session, "findings", [item.onset for item in latest.values()])
 
 
-def _put_dropped(session: Session, tick: TickRecord) -> None:
-    if not tick.dropped:
+def _put_dropped(session: Session, ticks: Sequence[TickRecord]) -> None:
+    dropped = [(tick.at, item) for tick in ticks for item in tick.dropped]
+    if not dropped:
         return
     columns: dict[str, list[Any]] = {
-        "tick_at": [tick.at] * len(tick.dropped),
-        "reason": [item.reason for item in tick.dropped],
-        "because": [item.because for item in tick.dropped],
-        "kind": [item.finding.entity.kind for item in tick.dropped],
-        "name": [item.finding.entity.name for item in tick.dropped],
+        "tick_at": [at for at, _ in dropped],
+        "reason": [item.reason for _, item in dropped],
+        "because": [item.because for _, item in dropped],
+        "kind": [item.finding.entity.kind for _, item in dropped],
+        "name": [item.finding.entity.name for _, item in dropped],
     }
     for name in ("signal", "device", "detector", "onset", "score"):
-        columns[name] = [getattr(item.finding, name) for item in tick.dropped]
+        columns[name] = [getattr(item.finding, name) for _, item in dropped]
     session.insert("dropped", columns)
-    mark_unpublished(session, "dropped", [tick.at])
+    mark_unpublished(session, "dropped", columns["tick_at"])
 
 
 def _put_incidents(session: Session, tick: TickRecord) -> list[Incident]:
@@ -229,24 +244,26 @@ def _put_incidents(session: Session, tick: TickRecord) -> list[Incident]:
     return lines
 
 
-def _put_rows(session: Session, tick: TickRecord) -> None:
-    if tick.node_scores:
-        columns: dict[str, list[Any]] = {"tick_at": [tick.at] * len(tick.node_scores)}
+def _put_rows(session: Session, ticks: Sequence[TickRecord]) -> None:
+    scores = [(tick.at, item) for tick in ticks for item in tick.node_scores]
+    if scores:
+        columns: dict[str, list[Any]] = {"tick_at": [at for at, _ in scores]}
         for name in ("node", "symptom", "score", "detector"):
-            columns[name] = [getattr(item, name) for item in tick.node_scores]
+            columns[name] = [getattr(item, name) for _, item in scores]
         session.insert("node_scores", columns)
-        mark_unpublished(session, "node_scores", [tick.at])
-    if tick.coverage:
+        mark_unpublished(session, "node_scores", columns["tick_at"])
+    covered = [(tick.at, item) for tick in ticks for item in tick.coverage]
+    if covered:
         columns = {
-            "tick_at": [tick.at] * len(tick.coverage),
-            "kind": [item.entity.kind for item in tick.coverage],
-            "name": [item.entity.name for item in tick.coverage],
-            "layer": [item.layer for item in tick.coverage],
-            "ratio": [item.ratio for item in tick.coverage],
-            "verdict": [item.verdict for item in tick.coverage],
+            "tick_at": [at for at, _ in covered],
+            "kind": [item.entity.kind for _, item in covered],
+            "name": [item.entity.name for _, item in covered],
+            "layer": [item.layer for _, item in covered],
+            "ratio": [item.ratio for _, item in covered],
+            "verdict": [item.verdict for _, item in covered],
         }
         session.insert("coverage", columns)
-        mark_unpublished(session, "coverage", [tick.at])
+        mark_unpublished(session, "coverage", columns["tick_at"])
 
 
 def record_job(session: Session, job: str, started_at: Ms, ended_at: Ms, outcome: str, detail: str = "") -> None:

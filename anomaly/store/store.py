@@ -119,6 +119,10 @@ class Store:
         """Write a tick; the incidents that got a line in `incident_events`. See `results.commit_tick`."""
         return results.commit_tick(self._session, tick)
 
+    def commit_ticks(self, ticks: Sequence[results.TickRecord]) -> list[Incident]:
+        """Write consecutive ticks in one transaction; see `results.commit_ticks`."""
+        return results.commit_ticks(self._session, ticks)
+
     def put_baselines(self, end: Ms, buckets: Mapping[str, baselines.Buckets], forgotten_before: Ms) -> None:
         """Store the buckets that ended at `end`; see `baselines.put_buckets`."""
         baselines.put_buckets(self._session, end, buckets, forgotten_before)

@@ -64,7 +64,7 @@ def test_a_file_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
 def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "anomaly.duckdb"
     path.write_bytes(b"this is a diary, not a database\n" * 500)
-    with pytest.raises(StoreError, match="not an anomaly database.*move it aside and start again"):
+    with pytest.raises(StoreError, match=r"not an anomaly database.*move it aside and start again"):
         open_store(path)
     assert path.read_bytes().startswith(b"this is a diary")
 
@@ -77,7 +77,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
         store.commit_chunk(chunk(T0, T0, {"gpu_temp": [(i, T0, 60.0) for i in ids]}))
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(StoreError, match="damaged.*pulled from Prometheus again"):
+    with pytest.raises(StoreError, match=r"damaged.*pulled from Prometheus again"):
         open_store(path)
 
 
@@ -92,7 +92,7 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     session = open_session(path)
     session.run("CREATE TABLE diary (day DATE)")
     session.close()
-    with pytest.raises(StoreError, match="not an anomaly database.*diary"):
+    with pytest.raises(StoreError, match=r"not an anomaly database.*diary"):
         open_store(path)
 
 
@@ -102,7 +102,7 @@ def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     session = open_session(path)
     session.run("INSERT INTO schema_version VALUES (99)")
     session.close()
-    with pytest.raises(StoreError, match="schema version 99.*newer program"):
+    with pytest.raises(StoreError, match=r"schema version 99.*newer program"):
         open_store(path)
 
 

@@ -45,7 +45,10 @@ def test_scored_samples_never_change_and_every_difference_is_late_once(
     with open_store(Path("unused"), memory=True) as store:
         ids = series_of(store, "gpu_temp", 3)
         end = T0 + (GRID - 1) * STEP
-        place = lambda key: (ids[key[0]], T0 + key[1] * STEP)  # noqa: E731
+
+        def place(key: tuple[int, int]) -> tuple[int, int]:
+            return ids[key[0]], T0 + key[1] * STEP
+
         store.commit_chunk(chunk(T0, end, {"gpu_temp": [(*place(key), value) for key, value in first.items()]}))
         history = T0 + scored * STEP - 1
         later = chunk(
@@ -121,7 +124,7 @@ def test_many_signals_read_in_one_scan_are_what_each_gives_alone(store: Store) -
         assert len(alone) == 16
         rows = [sorted(zip(x.series_id, x.ts, x.values, strict=True)) for x in (alone, many[signal])]
         assert rows[0] == rows[1]
-        assert (many[signal].series_id.dtype, many[signal].ts.dtype) == ("int32", "int64")
+        assert [str(x.dtype) for x in (many[signal].series_id, many[signal].ts)] == ["int32", "int64"]
 
 
 def test_labels_are_attributes_valid_while_samples_carried_them(store: Store) -> None:
