@@ -166,7 +166,7 @@ def _block(
             name = verdict.profile.name
             runs[name] = advance_runs(runs.get(name, {}), verdict, first, last)
         findings = _findings(spec, known, runs)
-        world = _world(spec, batch.directory, scene, rings, tick)
+        world = _world(spec, batch.directory, scene, runs, tick)
         told = denoise(world, memory, findings)
         memory = told.memory
         ticks.append(Tick(tick, findings, told, _node_scores(scored, before, tick), world.coverage))
@@ -236,7 +236,7 @@ def _findings(spec: Spec, known: Mapping[str, Profile], runs: Mapping[str, Mappi
     return tuple(out)
 
 
-def _world(spec: Spec, directory: Directory, scene: Scene, rings: Mapping[str, Ring], at: Ms) -> World:
+def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Mapping[str, Run]], at: Ms) -> World:
     names = directory.entities.names
     place = int(np.searchsorted(scene.members.times, at, side="right")) - 1
     jobs: dict[str, set[str]] = {}
@@ -258,7 +258,17 @@ def _world(spec: Spec, directory: Directory, scene: Scene, rings: Mapping[str, R
         },
         booted=_booted(scene, at),
         coverage=coverage,
+        stirring=_stirring(runs),
     )
+
+
+def _stirring(runs: Mapping[str, Mapping[str, Run]]) -> dict[str, frozenset[str]]:
+    out: dict[str, set[str]] = {}
+    for name, rows in runs.items():
+        nodes = {run.entity.name for run in rows.values() if run.confirmed is None and run.entity.kind == "node"}
+        if nodes:
+            out.setdefault(name.split(":", 1)[0], set()).update(nodes)
+    return {signal: frozenset(nodes) for signal, nodes in out.items()}
 
 
 def _booted(scene: Scene, at: Ms) -> dict[str, Ms]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from anomaly.denoise.world import BLAME_WINDOW, JOB_PATIENCE, Case, Memory, World
+from anomaly.denoise.world import AFTERMATH, BLAME_WINDOW, JOB_PATIENCE, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding
 
 
@@ -35,15 +35,17 @@ def fold(findings: tuple[Finding, ...]) -> tuple[tuple[Case, ...], tuple[Finding
 
 def blame(
     world: World, memory: Memory, cases: tuple[Case, ...], slow: tuple[Finding, ...]
-) -> tuple[tuple[Case, ...], tuple[Dropped, ...]]:
-    """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains.
+) -> tuple[tuple[Case, ...], tuple[Dropped, ...], Memory]:
+    """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
     A case explains a job when it touches one of its nodes and began before the job slowed (within BLAME_WINDOW, or was
     known before). Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without
-    explanation waits JOB_PATIENCE; one that fires later gives its job incident up again.
+    explanation waits JOB_PATIENCE; one that fires later gives its job incident up again. A slowdown once explained
+    outlives its explanation by AFTERMATH without a word.
     """
     out = list(cases)
     dropped = []
+    explained = {(job, onset): at for job, onset, at in memory.explained if world.now - at <= AFTERMATH}
     for finding in slow:
         job = finding.entity.name
         nodes = world.jobs.get(job, frozenset())
@@ -56,6 +58,10 @@ def blame(
             best = min(suspects, key=lambda i: (not out[i].hard, abs(out[i].onset - finding.onset)))
             out[best] = replace(out[best], effects=(*out[best].effects, finding))
             dropped.append(Dropped(finding, "effect_of", str(out[best].entity)))
+            explained[job, finding.onset] = world.now
+            continue
+        if (job, finding.onset) in explained:
+            dropped.append(Dropped(finding, "aftermath"))
             continue
         fabric = next((i for i, case in enumerate(out) if case.entity == finding.entity), None)
         if fabric is not None:
@@ -65,4 +71,5 @@ def blame(
             out.append(Case("job", finding.entity, (finding,), tuple(sorted(nodes)), effects=(finding,)))
         else:
             dropped.append(Dropped(finding, "waiting_for_culprit"))
-    return tuple(out), tuple(dropped)
+    told = tuple(sorted((job, onset, at) for (job, onset), at in explained.items()))
+    return tuple(out), tuple(dropped), replace(memory, explained=told)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from anomaly.causes import advice
 from anomaly.clock import Ms, format_time
+from anomaly.denoise.shared import LEAST_MEMBERS
 from anomaly.denoise.words import summary
 from anomaly.denoise.world import Case, Memory, World
 from anomaly.records import Dropped, Entity, Evidence, Finding, Incident, Phase
@@ -19,7 +20,17 @@ def incident_id(cluster: str, entity: Entity, onset: Ms) -> str:
 
 
 def settle_time(world: World, case: Case) -> Ms:
-    """How long a soft case waits before a first verdict, so that simultaneity can be seen."""
+    """How long a soft case waits before a first verdict, so that simultaneity can be seen.
+
+    Two steps where nobody else stirs; while others are past the same boundary and not confirmed yet, up to the
+    uncertainty of the onsets.
+    """
+    confirmed = set(case.nodes)
+    others = {
+        node for finding in case.findings for node in world.stirring.get(finding.signal, ()) if node not in confirmed
+    }
+    if len(others | confirmed) < LEAST_MEMBERS or not others:
+        return 2 * world.step
     return max(2 * world.step, max(finding.uncertainty for finding in case.findings))
 
 
@@ -55,7 +66,7 @@ def advance(
         else:
             waiting += [Dropped(finding, "settling") for finding in case.findings]
     ordered = tuple(sorted(open_now, key=lambda incident: (incident.onset, incident.id)))
-    return Memory(ordered), tuple(changed), tuple(waiting)
+    return replace(memory, open=ordered), tuple(changed), tuple(waiting)
 
 
 def _begin(world: World, case: Case) -> Incident:
@@ -119,7 +130,7 @@ def _update(world: World, incident: Incident, case: Case) -> Incident:
 
 def _end(world: World, incident: Incident, absorbers: list[Case], cases: tuple[Case, ...]) -> Incident:
     absorber = next(
-        (case for case in absorbers if incident.scope == "node" and incident.entity.name in case.nodes), None
+        (case for case in absorbers if incident.scope != "job" and set(incident.nodes) <= set(case.nodes)), None
     )
     if incident.scope == "job":
         absorber = next(

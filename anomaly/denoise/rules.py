@@ -19,6 +19,7 @@ REASONS: Mapping[str, str] = {
     "shared_cause": "part of an incident on a whole group",
     "symptom_only": "a symptom that waiting for others also gives; it names no node",
     "effect_of": "the effect of another incident",
+    "aftermath": "the explained slowdown of a job that has not recovered yet",
     "waiting_for_culprit": "a slow job that still waits for a node to explain it",
     "breaker": "too many nodes would be blamed at once",
     "settling": "confirmed, and waiting to see whether others follow",
@@ -46,7 +47,7 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     expected, d1 = suppress_expected(world, ordered)
     groups, single, d2 = share_cause(world, memory, expected)
     nodes, slow, d3 = fold(single)
-    cases, d4 = blame(world, memory, (*groups, *nodes), slow)
+    cases, d4, memory = blame(world, memory, (*groups, *nodes), slow)
     cases = tier(world, cases)
     cases, d5 = breaker(world, memory, cases)
     after, changed, d6 = advance(world, memory, cases)

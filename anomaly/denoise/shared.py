@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from anomaly.denoise.world import TOGETHER, Case, Memory, World
-from anomaly.records import Dropped, Entity, Finding
+from anomaly.records import Dropped, Entity, Finding, Phase
 
 LEAST_MEMBERS = 3
 LEAST_SHARE = 0.3
@@ -34,6 +34,8 @@ def share_cause(
     members_of: dict[Entity, frozenset[str]] = {}
     symptoms: dict[Entity, set[str]] = defaultdict(set)
     for incident in memory.open:
+        if incident.phase is not Phase.FIRING:
+            continue
         if incident.scope == "group" or (incident.scope == "job" and incident.cause != "software"):
             members_of[incident.entity] = _members(world, incident.entity) | frozenset(incident.nodes)
             symptoms[incident.entity] |= {item.signal for item in incident.evidence}
@@ -43,6 +45,11 @@ def share_cause(
         for cluster in _simultaneous(batch):
             found = _explain(world, signal, cluster)
             if found is not None:
+                turned = {finding.entity.name for finding in cluster}
+                for entity in [entity for entity in members_of if entity != found.entity]:
+                    known = memory.of(entity)
+                    if known is not None and set(known.nodes) < turned & found.members:
+                        del members_of[entity], symptoms[entity]  # the larger group explains the smaller one too
                 members_of.setdefault(found.entity, found.members)
                 symptoms[found.entity].add(signal)
     classes = {
@@ -59,13 +66,13 @@ def share_cause(
             and (not world.shared_kinds.get(finding.signal) or _same_shared(world, finding, entity))
         ]
         if owners:
-            owner = min(owners, key=lambda entity: (memory.of(entity) is None, len(members_of[entity]), str(entity)))
+            owner = min(owners, key=lambda entity: (not _fires(memory, entity), len(members_of[entity]), str(entity)))
             cases[owner].append(finding)
             taken[finding.key] = owner
     out, absorbed = [], []
     for entity, group in sorted(cases.items(), key=lambda item: str(item[0])):
         nodes = tuple(sorted({finding.entity.name for finding in group}))
-        if len(nodes) < LEAST_MEMBERS and memory.of(entity) is None:
+        if len(nodes) < LEAST_MEMBERS and not _fires(memory, entity):
             for finding in group:
                 taken.pop(finding.key)
             continue
@@ -73,6 +80,11 @@ def share_cause(
         absorbed += [Dropped(finding, "shared_cause", str(entity)) for finding in group]
     left = tuple(finding for finding in findings if finding.key not in taken)
     return tuple(out), left, tuple(absorbed)
+
+
+def _fires(memory: Memory, entity: Entity) -> bool:
+    known = memory.of(entity)
+    return known is not None and known.phase is Phase.FIRING
 
 
 def _shareable(finding: Finding) -> bool:

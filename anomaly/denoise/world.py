@@ -12,6 +12,9 @@ JOB_PATIENCE: Ms = 5 * MINUTE
 BLAME_WINDOW: Ms = 15 * MINUTE
 """How far before a job's slowdown the finding that explains it may begin: a GPU heats up long before it throttles."""
 
+AFTERMATH: Ms = 15 * MINUTE
+"""How long a slowdown that had an explanation keeps it after the explaining case has ended: jobs recover later."""
+
 BOOT_GRACE: Ms = 10 * MINUTE
 """Soft verdicts on a node that has just booted wait (drivers load, links train)."""
 
@@ -38,6 +41,8 @@ class World:
     booted: Mapping[str, Ms] = field(default_factory=dict)
     coverage: Mapping[str, float] = field(default_factory=dict)
     maintenance: frozenset[str] = frozenset()
+    stirring: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Signal → nodes past its boundary that have not been so for long enough yet."""
 
     def jobs_of(self, node: str) -> tuple[str, ...]:
         return tuple(sorted(job for job, nodes in self.jobs.items() if node in nodes))
@@ -84,9 +89,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is carried from tick to tick: the incidents not yet over."""
+    """What is carried from tick to tick: the incidents not yet over, and which slowdowns have been explained."""
 
     open: tuple[Incident, ...] = ()
+    explained: tuple[tuple[str, Ms, Ms], ...] = ()
+    """(job, onset of its slowdown, when it last had an explanation)."""
 
     def of(self, entity: Entity) -> Incident | None:
         return next((incident for incident in self.open if incident.entity == entity), None)

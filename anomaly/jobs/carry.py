@@ -16,7 +16,7 @@ from anomaly.detect.habit import Habit
 from anomaly.features.index import Directory, index_series
 from anomaly.jobs.parts import Parts
 from anomaly.pipeline import Batch, Context, Spec, State, remember
-from anomaly.records import Labels
+from anomaly.records import Labels, SeriesRow
 from anomaly.signals.identity import Aliases
 from anomaly.store.store import Store
 
@@ -34,7 +34,10 @@ class Live:
     """The score job's memory while the process lives. `context` is None until it has been filled."""
 
     directory: Directory = field(default_factory=Directory)
-    sizes: dict[str, int] = field(default_factory=dict)
+    known: dict[str, list[SeriesRow]] = field(default_factory=dict)
+    """The series that each index of the directory was made of."""
+    aliases: Aliases = field(default_factory=Aliases)
+    seen_changes: int = -1
     spec: Spec | None = None
     context: Context | None = None
     carried: Carried = field(default_factory=lambda: Carried(State()))
@@ -63,15 +66,17 @@ def refresh(parts: Parts, store: Store, live: Live, aliases: Aliases) -> Spec:
         raw = raw or labels.get("instance")
         return aliases.canonical(raw) if raw else None
 
-    changed = live.spec is None
+    renamed = aliases != live.aliases
+    if live.spec is not None and not renamed and store.series_changes == live.seen_changes:
+        return live.spec
+    # Read first: what is registered from here on shows as a further change.
+    live.seen_changes, live.aliases = store.series_changes, aliases
     for name in parts.catalogue.signals:
         known = store.series(name)
-        if len(known) != live.sizes.get(name, -1):
+        if renamed or known != live.known.get(name):
             live.directory.signals[name] = index_series(live.directory, known, node_of, parts.job_labels)
-            live.sizes[name] = len(known)
-            changed = True
-    if changed or live.spec is None:
-        live.spec = parts.spec(store.series("gpu_temp") + store.series("up"))
+            live.known[name] = known
+    live.spec = parts.spec(store.series("gpu_temp") + store.series("up"))
     return live.spec
 
 

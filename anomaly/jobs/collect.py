@@ -9,7 +9,7 @@ import numpy as np
 from anomaly.clock import MINUTE, Ms, align_down, align_up
 from anomaly.config.pipeline import Pipeline
 from anomaly.detect.habit import LEAST, bucket_length
-from anomaly.errors import SourceError
+from anomaly.errors import SourceError, SourceUnavailable
 from anomaly.jobs.parts import Parts
 from anomaly.records import Pulled, Query, Samples
 from anomaly.signals.identity import Aliases, aliases_from, identify
@@ -19,6 +19,10 @@ from anomaly.store.series import Registration
 from anomaly.store.store import Store
 
 CHUNK: Ms = 15 * MINUTE
+PATIENCE = 3
+"""So many signals in a row without an answer, and one that had an answer is asked again: if the source is away, the
+chunk is given up before every signal has waited for its time-out, and nothing of it counts as collected."""
+
 NAMES = "node_names"
 """The signal whose labels translate addresses to node names; pulled first."""
 
@@ -50,7 +54,7 @@ def collect(
     """Bring the store up to `end` (default: as late as data is complete at `now`).
 
     The first run begins `context` back. One signal that cannot be pulled stays behind alone and says so; when none can
-    be, the first error is raised and nothing moves.
+    be, or the source goes away meanwhile, the error is raised and the chunk is left for the next run.
     """
     pipeline = parts.pipeline
     step = pipeline.step
@@ -99,9 +103,12 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
     errors: list[SourceError] = []
     unidentified: Counter[str] = Counter()
     warnings: list[str] = []
+    answered: Query | None = None
+    unanswered = 0
     for signal in signals:
         native = signal.native(parts.pipeline.step)
-        behind = min(begin, marks.get(signal.name, begin))
+        # A signal that could not be pulled for days is not pulled for days at once.
+        behind = max(min(begin, marks.get(signal.name, begin)), end - max(parts.pipeline.catch_up, end - begin))
         query = Query(
             signal.name,
             signal.promql(parts.pipeline.step),
@@ -116,13 +123,21 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
         except SourceError as error:
             failed[signal.name] = str(error)
             errors.append(error)
+            unanswered = unanswered + 1 if isinstance(error, SourceUnavailable) else 0
+            if unanswered >= PATIENCE:
+                if answered is None:
+                    raise
+                parts.source.pull(answered)  # raises where the source itself is away
+                unanswered = 0
             continue
+        answered, unanswered = query, 0
         if signal.name == NAMES:
             aliases = _aliases(parts, [*pulled.labels, *(row.labels for row in store.series(NAMES))])
         samples, lost = _identified(signal, pulled, aliases, store)
         unidentified[signal.name] += lost
         warnings += [f"{signal.name}: {text}" for text in pulled.warnings]
-        chunks.append(SignalChunk(signal.name, query.start - native, query.end, samples, pulled.warnings))
+        # Everything after the grid time before `start`, which was not asked for again and must stay.
+        chunks.append(SignalChunk(signal.name, query.start - native + 1, query.end, samples, pulled.warnings))
     if errors and not chunks:
         raise errors[0]
     scored = store.scored_through()

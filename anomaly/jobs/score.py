@@ -1,6 +1,7 @@
 """Score: the ticks that are due, each with its results, state and outbox in one transaction."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anomaly.clock import MINUTE, Ms, align_down
@@ -34,6 +35,10 @@ class ScoredRun:
     changes: tuple[Incident, ...] = ()
     history: tuple[Incident, ...] = field(default=())
     """Changes during catch-up: for the log and the files, not for Alertmanager."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Reason → findings set aside, once a tick."""
+    findings: int = 0
+    """Open at the last tick."""
 
 
 def score(
@@ -123,7 +128,16 @@ def _stretch(
             payload = bucket_payload(context, state.bucket_end)
             store.put_baselines(state.bucket_end, payload, state.bucket_end - (BUCKETS + 2) * spec.bucket)
     live.context, live.carried = context, carried
-    return ScoredRun(due[-1], run.ticks + len(ticks), (*run.changes, *changes), (*run.history, *history))
+    dropped = Counter(run.dropped)
+    dropped.update(item.reason for tick in ticks for item in tick.denoised.dropped)
+    return ScoredRun(
+        due[-1],
+        run.ticks + len(ticks),
+        (*run.changes, *changes),
+        (*run.history, *history),
+        dropped,
+        len(ticks[-1].findings) if ticks else run.findings,
+    )
 
 
 def _unannounced(incident: Incident, announced: set[str]) -> bool:

@@ -101,52 +101,68 @@ class SeriesIndex:
 
     def _meet(self, given: Sequence[Registration], unknown: Sequence[int], ids: NDArray[np.int32]) -> list[int]:
         """Look up in the tables what the cache does not know, create what they do not; returns whose identity moved."""
-        keys: dict[tuple[str, str], list[int]] = {}
-        for position in unknown:
-            keys.setdefault((given[position][0], canonical(given[position][4])), []).append(position)
-        signals, texts = [signal for signal, _ in keys], [text for _, text in keys]
-        with self._session.given("met", {"signal": signals, "labels": texts, "place": list(range(len(keys)))}):
-            stored = self._session.rows(
+        # Columns rather than tuples: a large cluster brings hundreds of thousands at the first start.
+        places: dict[str, int] = {}
+        signals: list[str] = []
+        texts: list[str] = []
+        firsts: list[Registration] = []
+        place_of = np.zeros(len(unknown), np.int64)
+        for number, position in enumerate(unknown):
+            registration = given[position]
+            text = canonical(registration[4])
+            place = places.setdefault(f"{registration[0]}\0{text}", len(places))
+            if place == len(firsts):
+                signals.append(registration[0])
+                texts.append(text)
+                firsts.append(registration)
+            place_of[number] = place
+        found = np.zeros(len(firsts), np.int32)
+        identities: dict[int, _Identity] = {}
+        with self._session.given("met", {"signal": signals, "labels": texts, "place": list(range(len(firsts)))}):
+            for place, series_id, kind, name, device, part in self._session.rows(
                 """SELECT place, series_id, kind, name, device, part
                    FROM met JOIN series USING (signal, labels) JOIN entities USING (entity_id)"""
-            )
-        places = list(keys)
+            ):
+                found[place] = series_id
+                identities[series_id] = (Entity(kind, name), device, part)
+        new = np.flatnonzero(found == 0)
+        if len(new):
+            created = [firsts[place] for place in new.tolist()]
+            found[new] = self._create(created, [texts[place] for place in new.tolist()])
+            identities |= {
+                series_id: registration[1:4]
+                for series_id, registration in zip(found[new].tolist(), created, strict=True)
+            }
+        ids[unknown] = found[place_of]
+        self._identities |= identities
         moved = []
-        for place, series_id, kind, name, device, part in stored:
-            identity = (Entity(kind, name), device, part)
-            for position in keys.pop(places[place]):
-                self._remember(given[position], series_id, identity)
-                ids[position] = series_id
-                if identity != given[position][1:4]:
-                    moved.append(position)
-        if keys:
-            self._create(given, keys, ids)
+        for position in unknown:
+            signal, entity, device, part, labels = given[position]
+            series_id = int(ids[position])
+            self._ids.setdefault(signal, {})[_quick_key(labels)] = series_id
+            if identities[series_id] != (entity, device, part):
+                moved.append(position)
         return moved
 
-    def _create(
-        self, given: Sequence[Registration], keys: Mapping[tuple[str, str], Sequence[int]], ids: NDArray[np.int32]
-    ) -> None:
+    def _create(self, new: Sequence[Registration], texts: Sequence[str]) -> NDArray[np.int32]:
         # Ids are never given twice, even after pruning took the newest: published files refer to them.
-        next_id = 1 + counter(self._session, "series_id")
-        firsts = [given[positions[0]] for positions in keys.values()]
-        for series_id, positions in enumerate(keys.values(), next_id):
-            for position in positions:
-                ids[position] = series_id
-                self._remember(given[position], series_id, given[positions[0]][1:4])
+        last = counter(self._session, "series_id")
+        ids = np.arange(last + 1, last + 1 + len(new), dtype=np.int32)
         self._session.insert(
             "series",
             {
-                "series_id": list(range(next_id, next_id + len(firsts))),
-                "signal": [signal for signal, _ in keys],
-                "entity_id": self._entity_ids([first[1] for first in firsts]),
-                "device": [first[2] for first in firsts],
-                "part": [first[3] for first in firsts],
-                "labels": [text for _, text in keys],
+                "series_id": ids,
+                "signal": [registration[0] for registration in new],
+                "entity_id": self._entity_ids([registration[1] for registration in new]),
+                "device": [registration[2] for registration in new],
+                "part": [registration[3] for registration in new],
+                "labels": texts,
             },
         )
-        set_counter(self._session, "series_id", next_id + len(firsts) - 1)
+        set_counter(self._session, "series_id", last + len(new))
         mark_unpublished(self._session, "series", [0])
         self.changes += 1
+        return ids
 
     def _move(self, moved: Mapping[int, Registration]) -> None:
         """The alias map has changed: known label sets now belong to another entity, device or part."""
@@ -189,10 +205,6 @@ class SeriesIndex:
             row = SeriesRow(series_id, signal, Entity(kind, name), device, part, _interned(json.loads(labels)))
             self._rows[series_id] = row
         return row
-
-    def _remember(self, registration: Registration, series_id: int, identity: _Identity) -> None:
-        self._ids.setdefault(registration[0], {})[_quick_key(registration[4])] = series_id
-        self._identities[series_id] = identity
 
 
 def _interned(labels: Labels) -> dict[str, str]:

@@ -1,0 +1,104 @@
+"""The entry point: which commands there are, found and imported only when asked for."""
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from anomaly import __version__
+from anomaly.cli.failures import exit_code_of
+
+COMMANDS: dict[str, str] = {
+    "check": "anomaly.cli.check",
+    "run": "anomaly.cli.run",
+    "collect": "anomaly.cli.collect",
+    "score": "anomaly.cli.score",
+    "backtest": "anomaly.cli.backtest",
+    "demo": "anomaly.cli.demo",
+    "incidents": "anomaly.cli.incidents",
+}
+"""Command → the module that holds it under the name `command`, in the order of the help page."""
+
+
+class Program(click.Group):
+    """Loads commands lazily, suggests the nearest one, and turns every error into a paragraph and an exit code."""
+
+    debug = False
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(COMMANDS[cmd_name]).command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, COMMANDS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(  # type: ignore[override]  # click's overloads speak of its own exit handling
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = "anomaly",
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> NoReturn:
+        def call() -> Any:
+            return click.Group.main(self, args, prog_name, complete_var, standalone_mode=False, **extra)
+
+        self.debug = os.environ.get("ANOMALY_DEBUG", "") not in ("", "0")
+        sys.exit(exit_code_of(call, lambda: self.debug))
+
+
+def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and isinstance(ctx.command, Program):
+        ctx.command.debug = True
+
+
+def _colour() -> bool | None:
+    """False or True as the environment says; None: only on a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Data goes to standard output, everything else to standard error. Exit codes: 0 ok, 1 failed, 2 usage, "
+    "3 configuration, 4 Prometheus or a receiver does not answer as it should. Shell completion: "
+    'eval "$(_ANOMALY_COMPLETE=bash_source anomaly)", likewise zsh_source and fish_source.',
+)
+@click.version_option(__version__, "--version", message="anomaly %(version)s")
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_debug,
+    help="Show where in the program an error came from (also ANOMALY_DEBUG=1).",
+)
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Which node of a GPU training cluster is bad, since when, why, and who else is affected.
+
+    Begin with `anomaly demo`, which needs nothing, or with `anomaly check PIPELINE --against` on your own Prometheus.
+    """
+    ctx.color = _colour()
+
+
+if __name__ == "__main__":
+    main()
