@@ -110,7 +110,7 @@ def score_signal(
         score = score if mask is None else np.where(mask[:, panel.first :], score, np.nan)
         out.append(_scored(signal, "shift", scene, panel, score, values, expected))
     if signal.codes is not None:
-        score, after = codes.judge(panel, signal.codes, seen, watched_since)
+        score, after = codes.judge(panel, signal.codes, seen, watched_since + 2 * signal.native(scene.step))
         out.append(_scored(signal, "codes", scene, panel, score, values, np.zeros(values.shape)))
     return out, after
 
@@ -167,7 +167,8 @@ def learn_habits(
         residual, _ = residual_panel(signal, signal.peers, within, scene, first)
         parts.append(("peers", residual, moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)))
     if signal.shift is not None:
-        parts.append(("shift", shift.to_scale(within.values[:, first:], signal.shift), moved))
+        forget = moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)
+        parts.append(("shift", shift.to_scale(within.values[:, first:], signal.shift), forget))
     for detector, values, forget in parts:
         name = f"{signal.name}:{detector}"
         habit = habits.get(name, no_habit())

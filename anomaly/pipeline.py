@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from anomaly.clock import MINUTE, Ms
+from anomaly.clock import MINUTE, Ms, align_down
 from anomaly.denoise.rules import Denoised, denoise
 from anomaly.denoise.world import Memory, World
 from anomaly.detect.codes import Seen
@@ -180,10 +180,12 @@ def remember(spec: Spec, batch: Batch, start: Ms, end: Ms, rings: Mapping[str, R
     """Every signal's ring with the new samples in (start, end]."""
     none = Samples(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0))
     out = {}
+    # Forget by whole buckets: the first step of a block then remembers what it would as a tick of its own.
+    keep = spec.ring - spec.bucket + end - align_down(start, spec.bucket)
     for name, signal in spec.catalogue.signals.items():
         native = signal.native(spec.step)
         ring = rings.get(name, empty_ring(native))
-        out[name] = extend(ring, batch.samples.get(name, none), start, end, spec.ring)
+        out[name] = extend(ring, batch.samples.get(name, none), start, end, keep)
     return out
 
 

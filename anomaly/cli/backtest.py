@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from anomaly.truth import Report
 
 
-@click.command("backtest")
+@click.command("backtest", short_help="Show what would have been said about the past.")
 @options.pipeline
 @options.needed_start
 @options.needed_end
 @click.option("--incidents", type=options.PATH, metavar="FILE", help="Write incidents there as JSON lines.")
 @click.option("--truth", type=options.PATH, metavar="FILE", help="Compare with the faults in this JSON file.")
 @options.output
-def command(
-    pipeline: Path, start: Ms, end: Ms, incidents: Path | None, truth: Path | None, output: str
-) -> None:
+def command(pipeline: Path, start: Ms, end: Ms, incidents: Path | None, truth: Path | None, output: str) -> None:
     """Replay a stretch of the past through the production code and show what it would have said.
 
     Everything is pulled into a scratch store that is gone afterwards; nothing is sent and the service's own store is
@@ -50,7 +48,9 @@ def command(
         lines = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in run.lines)
         options.write_file(incidents, "".join(f"{line}\n" for line in lines))
     report = judge(facts, run.lines, start=run.start, end=run.end, nodes=run.nodes) if facts else None
-    click.echo(json.dumps(_as_json(run, report), indent=2, ensure_ascii=False) if output == "json" else _text(run, report))
+    click.echo(
+        json.dumps(_as_json(run, report), indent=2, ensure_ascii=False) if output == "json" else _text(run, report)
+    )
 
 
 def _as_json(run: "Backtest", report: "Report | None") -> dict[str, Any]:

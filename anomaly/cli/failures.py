@@ -27,6 +27,9 @@ def exit_code_of(call: Callable[[], Any], debug: Callable[[], bool]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _pipe_closed()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except Exception as error:  # noqa: BLE001 - the last resort of the program
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return _pipe_closed()
@@ -43,9 +46,7 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, AnomalyError):
         return str(error), error.exit_code
     if isinstance(error, click.UsageError):
-        command = error.ctx.command_path if error.ctx else "anomaly"
-        said = error.format_message()
-        return f"{said[:1].lower()}{said[1:].rstrip('.')}; `{command} --help` tells more", 2
+        return _usage(error), 2
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, OSError) and error.strerror:
@@ -59,6 +60,14 @@ def explain(error: Exception) -> tuple[str, int]:
         f"{kind}: this is a bug, not your mistake; run it again with ANOMALY_DEBUG=1 and report what it prints",
         1,
     )
+
+
+def _usage(error: click.UsageError) -> str:
+    """click's sentence in our form; where it has no next step of its own, the help page is one."""
+    said = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
+    said = f"{said[:1].lower()}{said[1:]}"
+    command = error.ctx.command_path if error.ctx else "anomaly"
+    return said if "; " in said else f"{said}; `{command} --help` tells more"
 
 
 def _pipe_closed() -> int:

@@ -8,15 +8,15 @@ import click
 from anomaly.cli import options
 
 
-@click.command("incidents")
+@click.command("incidents", short_help="List incidents that a service has published.")
 @options.state
 @options.output
 @click.option("--open", "open_only", is_flag=True, help="Only those that are firing now.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many.")
 def command(state: Path, output: str, open_only: bool, limit: int) -> None:
-    """List incidents, oldest first.
+    """List incidents that a service has published, oldest first.
 
-    Reads what the service publishes beside its database, so it never gets in its way.
+    It reads files beside the database, so it never gets in the service's way.
     """
     from anomaly.cli.tables import incident_table
     from anomaly.clock import format_time

@@ -10,14 +10,17 @@ import click
 from anomaly.cli import options
 from anomaly.cli.progress import progress
 from anomaly.clock import Ms, format_time
+from anomaly.errors import UsageError
 
 if TYPE_CHECKING:
     from anomaly.config.pipeline import Pipeline
     from anomaly.jobs.parts import Parts
     from anomaly.jobs.score import ScoredRun
 
+NOTHING = ("nothing has been collected for this pipeline yet", "run `anomaly collect` on it first")
 
-@click.command("score")
+
+@click.command("score", short_help="Score what has been collected, once, and deliver.")
 @options.pipeline
 @options.start
 @options.end
@@ -34,6 +37,8 @@ def command(pipeline: Path, start: Ms | None, end: Ms | None, dry_run: bool) -> 
 
     options.not_empty(start, end)
     parts = assemble(load_pipeline(pipeline), system_clock)
+    if not parts.pipeline.store.path.exists():
+        raise UsageError(*NOTHING)
     if dry_run:
         _try(parts, start, end)
     else:
@@ -56,6 +61,9 @@ def _do(parts: "Parts", start: Ms | None, end: Ms | None) -> None:
         publish(store, parts.pipeline, system_clock())
         reports = deliver(store, sinks, system_clock())
     _say(run)
+    for report in reports:
+        for _, why in report.rejected:
+            options.said(f"warning: {report.sink} refused an alert for good: {why}")
     failed = [f"{report.sink}: {report.error}" for report in reports if report.error]
     if failed:
         raise DeliveryUnavailable(
@@ -83,19 +91,14 @@ def _try(parts: "Parts", start: Ms | None, end: Ms | None) -> None:
 
 
 def _copy(pipeline: "Pipeline", copy: Path) -> None:
-    from anomaly.errors import UsageError
     from anomaly.jobs.parts import open_pipeline_store
 
-    path = pipeline.store.path
-    if not path.exists():
-        raise UsageError(f"there is no database {path} to score", "run `anomaly collect` first")
     open_pipeline_store(pipeline).close()  # says who has it open, and leaves no write-ahead log behind
-    shutil.copyfile(path, copy)
+    shutil.copyfile(pipeline.store.path, copy)
 
 
 def _say(run: "ScoredRun") -> None:
     if run.through is None:
-        options.said("nothing has been collected yet; run `anomaly collect` first")
-        return
+        raise UsageError(*NOTHING)
     changes = len(run.changes) + len(run.history)
     options.said(f"{run.ticks} ticks up to {format_time(run.through)}, {changes} changes of incidents")

@@ -58,7 +58,7 @@ def _facts(line: Line) -> list[str]:
         where = f"{where} ×{len(line['nodes'])}"
     impact = line["impact_ratio"]
     return [
-        minute(onset),
+        minute(onset)[5:],
         f"+{span(parse_time(line['fired_at']) - onset)}" if line["fired_at"] else "",
         _lasted(line, onset),
         LEVELS[line["severity"]],

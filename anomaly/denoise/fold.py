@@ -39,9 +39,9 @@ def blame(
     """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
     A case explains a job when it touches one of its nodes and began before the job slowed (within BLAME_WINDOW, or was
-    known before). Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without
-    explanation waits JOB_PATIENCE; one that fires later gives its job incident up again. A slowdown once explained
-    outlives its explanation by AFTERMATH without a word.
+    known before); missing metrics explain nothing. Among several, a hard fault, then the one whose onset lies nearest,
+    takes the effect. A job without explanation waits JOB_PATIENCE; one that fires later gives its job incident up
+    again. A slowdown once explained outlives its explanation by AFTERMATH without a word.
     """
     out = list(cases)
     dropped = []
@@ -52,7 +52,10 @@ def blame(
         suspects = [
             i
             for i, case in enumerate(out)
-            if nodes & set(case.nodes) and case.scope != "job" and case.onset <= finding.onset + BLAME_WINDOW
+            if nodes & (world.members(case.entity) | set(case.nodes))
+            and case.scope != "job"
+            and case.onset <= finding.onset + BLAME_WINDOW
+            and any(found.cause != "telemetry" for found in case.findings)
         ]
         if suspects:
             best = min(suspects, key=lambda i: (not out[i].hard, abs(out[i].onset - finding.onset)))

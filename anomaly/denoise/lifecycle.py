@@ -40,7 +40,7 @@ def advance(
     """(memory after the tick, incidents that changed, findings that still wait).
 
     At most one incident is open per entity. A pending incident whose findings end goes without a word. A firing one
-    ends when no case speaks for its entity any more, or when a group's case absorbs it.
+    ends when no case speaks for its entity any more, or when one that has settled absorbs it.
     """
     by_entity = {case.entity: case for case in cases}
     absorbers = [case for case in cases if case.scope != "node"]
@@ -49,7 +49,7 @@ def advance(
     waiting: list[Dropped] = []
     for incident in memory.open:
         case = by_entity.pop(incident.entity, None)
-        after = _update(world, incident, case) if case else _end(world, incident, absorbers, cases)
+        after = _update(world, incident, case) if case else _end(world, memory, incident, absorbers, cases)
         if after.phase is Phase.PENDING and case is None:
             continue
         if after != incident and after.phase is not Phase.PENDING:
@@ -69,8 +69,12 @@ def advance(
     return replace(memory, open=ordered), tuple(changed), tuple(waiting)
 
 
+def _settled(world: World, case: Case) -> bool:
+    return case.hard or world.now - case.confirmed >= settle_time(world, case)
+
+
 def _begin(world: World, case: Case) -> Incident:
-    fires = case.hard or world.now - case.confirmed >= settle_time(world, case)
+    fires = _settled(world, case)
     blank = Incident(
         id=incident_id(world.cluster, case.entity, case.onset),
         cluster=world.cluster,
@@ -101,7 +105,7 @@ def _begin(world: World, case: Case) -> Incident:
 
 def _update(world: World, incident: Incident, case: Case) -> Incident:
     if incident.phase is Phase.PENDING:
-        if not (case.hard or world.now - case.confirmed >= settle_time(world, case)):
+        if not _settled(world, case):
             return incident
         fired = replace(
             incident,
@@ -128,7 +132,7 @@ def _update(world: World, incident: Incident, case: Case) -> Incident:
     return replace(described, updated_at=world.now)
 
 
-def _end(world: World, incident: Incident, absorbers: list[Case], cases: tuple[Case, ...]) -> Incident:
+def _end(world: World, memory: Memory, incident: Incident, absorbers: list[Case], cases: tuple[Case, ...]) -> Incident:
     absorber = next(
         (case for case in absorbers if incident.scope != "job" and set(incident.nodes) <= set(case.nodes)), None
     )
@@ -141,7 +145,13 @@ def _end(world: World, incident: Incident, absorbers: list[Case], cases: tuple[C
             ),
             None,
         )
-    by = incident_of(world, absorber) if absorber is not None else None
+    by = None
+    if absorber is not None:
+        known = memory.of(absorber.entity)
+        fires = _settled(world, absorber) or (known is not None and known.phase is Phase.FIRING)
+        if not fires and incident.phase is Phase.FIRING:
+            return incident  # its successor says nothing yet, and may never: until then this one speaks
+        by = known.id if known is not None else incident_id(world.cluster, absorber.entity, absorber.onset)
     return replace(
         incident,
         phase=Phase.RESOLVED if incident.phase is Phase.FIRING else incident.phase,
@@ -150,10 +160,6 @@ def _end(world: World, incident: Incident, absorbers: list[Case], cases: tuple[C
         previous_severity=None,
         absorbed_by=by,
     )
-
-
-def incident_of(world: World, case: Case) -> str:
-    return incident_id(world.cluster, case.entity, case.onset)
 
 
 def _describe(world: World, incident: Incident, case: Case) -> Incident:

@@ -37,7 +37,7 @@ def share_cause(
         if incident.phase is not Phase.FIRING:
             continue
         if incident.scope == "group" or (incident.scope == "job" and incident.cause != "software"):
-            members_of[incident.entity] = _members(world, incident.entity) | frozenset(incident.nodes)
+            members_of[incident.entity] = world.members(incident.entity) | frozenset(incident.nodes)
             symptoms[incident.entity] |= {item.signal for item in incident.evidence}
     shareable = [finding for finding in findings if finding.entity.kind == "node" and _shareable(finding)]
     for signal in sorted({finding.signal for finding in shareable}):
@@ -97,15 +97,6 @@ def _same_shared(world: World, finding: Finding, entity: Entity) -> bool:
     return entity.kind != kind or entity.name == name
 
 
-def _members(world: World, entity: Entity) -> frozenset[str]:
-    if entity.kind == "cluster":
-        return world.nodes
-    if entity.kind == "job":
-        return world.jobs.get(entity.name, frozenset())
-    groups = world.groups.get(entity.kind, {})
-    return frozenset(node for node, group in groups.items() if group == entity.name)
-
-
 def _simultaneous(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Findings in order of onset, cut where the next begins later than simultaneity allows."""
     ordered = sorted(findings, key=lambda finding: finding.onset)
@@ -130,7 +121,7 @@ def _explain(world: World, signal: str, cluster: list[Finding]) -> _Candidate | 
             if len(users) >= LEAST_MEMBERS:
                 return _Candidate(Entity(kind, name), users, 1.0)
     named = {(kind, groups[node]) for kind, groups in world.groups.items() for node in turned if node in groups}
-    candidates = [_score(Entity(*pair), turned, _members(world, Entity(*pair))) for pair in sorted(named)]
+    candidates = [_score(Entity(*pair), turned, world.members(Entity(*pair))) for pair in sorted(named)]
     candidates += [_score(Entity("job", job), turned, nodes) for job, nodes in world.jobs.items()]
     candidates.append(_score(Entity("cluster", world.cluster), turned, world.nodes))
     good = [candidate for candidate in candidates if candidate is not None]

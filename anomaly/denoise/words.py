@@ -8,7 +8,9 @@ from anomaly.records import Finding, Incident
 def summary(incident: Incident, ranked: list[Finding]) -> str:
     """`gpu-17: GPU 5 overheating since 10:00 UTC; train-a 18 % slower, 7 nodes wait`."""
     title = family(incident.cause).title
-    hint = next((finding.hint for finding in ranked if finding.hint), "")
+    # An event code says more than the silence that follows it.
+    hints = sorted((finding for finding in ranked if finding.hint), key=lambda finding: finding.detector != "codes")
+    hint = hints[0].hint if hints else ""
     devices = sorted({finding.device for finding in ranked if finding.device and finding.symptom != "storage"})
     where = (
         f" ({', '.join(devices[:3])}{' …' if len(devices) > 3 else ''})" if incident.scope == "node" and devices else ""

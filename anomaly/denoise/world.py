@@ -44,6 +44,16 @@ class World:
     stirring: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Signal → nodes past its boundary that have not been so for long enough yet."""
 
+    def members(self, entity: Entity) -> frozenset[str]:
+        """The nodes of a group, a job or the whole cluster; the node itself for a node."""
+        if entity.kind == "node":
+            return frozenset({entity.name})
+        if entity.kind == "cluster":
+            return self.nodes
+        if entity.kind == "job":
+            return self.jobs.get(entity.name, frozenset())
+        return frozenset(node for node, name in self.groups.get(entity.kind, {}).items() if name == entity.name)
+
     def jobs_of(self, node: str) -> tuple[str, ...]:
         return tuple(sorted(job for job, nodes in self.jobs.items() if node in nodes))
 

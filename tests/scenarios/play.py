@@ -224,7 +224,7 @@ def _wrong(due: Expected, story: Story) -> list[str]:
         f"absorbed {due.absorbed}": (incident.absorbed_by is not None) == due.absorbed,
         f"jobs {due.jobs}": due.jobs is None or incident.jobs == due.jobs,
         f"victims {due.victims}": due.victims is None or len(incident.victims) == due.victims,
-        f"members {due.members}": due.members is None or incident.nodes == due.members,
+        f"members {due.members}": due.members is None or set(incident.nodes) == set(due.members),
         f"says {due.says!r}": due.says in incident.summary,
     }
     return [f"{what}, but: {story}" for what, holds in checks.items() if not holds]

@@ -1,0 +1,73 @@
+"""`anomaly check`: is this pipeline file right, and has Prometheus what it asks for?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from anomaly.cli import options
+from anomaly.cli.progress import progress
+from anomaly.clock import Ms
+
+if TYPE_CHECKING:
+    from anomaly.jobs.check import Seen
+    from anomaly.jobs.parts import Parts
+
+WIDTH = 110
+
+
+@click.command("check", short_help="Validate a pipeline file; say what Prometheus has of it.")
+@options.pipeline
+@click.option("--against", is_flag=True, help="Also ask Prometheus what it has of every signal.")
+def command(pipeline: Path, against: bool) -> None:
+    """Validate a pipeline file and show it as it is understood, secrets masked.
+
+    With --against it shows instead, for every signal, how many series and nodes Prometheus has and how old the newest
+    sample is, and says which signals are not there.
+    """
+    from anomaly.clock import system_clock
+    from anomaly.config.load import load_pipeline
+    from anomaly.jobs.parts import assemble
+
+    spec = load_pipeline(pipeline)
+    parts = assemble(spec, system_clock)
+    options.warn(spec)
+    if not against:
+        click.echo(_summary(parts))
+        options.said(f"{pipeline} is valid")
+        return
+    from anomaly.jobs.check import look
+
+    now = system_clock()
+    with progress() as shown:
+        seen = look(parts, now, progress=shown)
+    if not any(each.there for each in seen):
+        raise options.nothing_there(parts)
+    click.echo(_listing(seen, now))
+
+
+def _summary(parts: "Parts") -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(parts.pipeline.dump_masked(), sort_keys=False, allow_unicode=True, width=100)
+    return f"# {len(parts.catalogue.signals)} signals\n{text}".rstrip()
+
+
+def _listing(seen: list["Seen"], now: Ms) -> str:
+    from anomaly.cli.tables import span, table
+
+    rows = []
+    for each in seen:
+        if each.error:
+            found = ["error", "", "", each.error]
+        elif each.newest is None:
+            found = ["none", "", "", f"not there: {each.asked}"]
+        else:
+            strange = f"; {each.unidentified} name no node" if each.unidentified else ""
+            found = [str(each.series), str(each.entities), span(now - each.newest), each.asked + strange]
+        rows.append([each.signal, *found])
+    missing = sum(not each.there for each in seen)
+    last = f"{len(seen) - missing} of {len(seen)} signals are there"
+    if missing:
+        last += "; what is not there is not judged: switch it on in its exporter, or leave its pack out"
+    return table(["SIGNAL", "SERIES", "NODES", "NEWEST", "ASKED FOR"], rows, width=WIDTH) + f"\n{last}"
