@@ -21,7 +21,7 @@ from anomaly.features.levels import peer_levels
 from anomaly.features.load import busy_mask
 from anomaly.panels import Panel, Rows
 from anomaly.records import Bools, Floats, Ints
-from anomaly.signals.model import Peers, Signal
+from anomaly.signals.model import Peers, Shift, Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,14 @@ def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, firs
     return residual, spread
 
 
-def _covariate(other: Panel | None, panel: Panel, times: Ints) -> Floats:
-    """The covariate at this panel's rows and times; where it is unknown, the average of those known then."""
+def _covariate(other: Panel | None, panel: Panel, times: Ints, *, fill: bool = True) -> Floats:
+    """Another signal at this panel's rows and times; where it is unknown, the average of those known then (`fill`)."""
     if other is None or len(other.times) < 2:
-        return np.zeros((len(panel.rows), len(times)))
+        return np.full((len(panel.rows), len(times)), 0.0 if fill else np.nan)
     places = row_lookup(other.rows, panel.rows, per_device=True)
     table = at_times(take_rows(other.values, places), other.times, times, 3 * int(other.times[1] - other.times[0]))
+    if not fill:
+        return table
     known = ~np.isnan(table)
     total = np.where(known, table, 0.0).sum(axis=0)
     mean = total / np.maximum(known.sum(axis=0), 1)
@@ -92,11 +94,13 @@ def score_signal(
     at = int(panel.new_times[0])
     values = panel.new_values
     after = dict(seen)
+    alone = np.ones(values.shape, bool)
     if signal.threshold is not None:
         score, boundary = threshold.judge(values, signal.threshold)
         out.append(_scored(signal, "threshold", scene, panel, score, values, np.full(values.shape, boundary)))
     if signal.peers is not None:
         residual, spread = residual_panel(signal, signal.peers, panel, scene, panel.first)
+        alone = np.isnan(residual)
         habit = habits.get(f"{signal.name}:peers", no_habit())
         score, change = peers.judge(
             residual, spread, habit, panel.rows.keys, at, scene.bucket, signal.peers, signal.bad
@@ -106,13 +110,26 @@ def score_signal(
     if signal.shift is not None:
         habit = habits.get(f"{signal.name}:shift", no_habit())
         score, expected = shift.judge(values, habit, panel.rows.keys, at, scene.bucket, signal.shift, signal.bad)
-        mask = eligible(signal, panel, scene)
-        score = score if mask is None else np.where(mask[:, panel.first :], score, np.nan)
+        score = np.where(_may_shift(signal, signal.shift, panel, scene, alone)[:, panel.first :], score, np.nan)
         out.append(_scored(signal, "shift", scene, panel, score, values, expected))
     if signal.codes is not None:
         score, after = codes.judge(panel, signal.codes, seen, watched_since + 2 * signal.native(scene.step))
         out.append(_scored(signal, "codes", scene, panel, score, values, np.zeros(values.shape)))
     return out, after
+
+
+def _may_shift(signal: Signal, spec: Shift, panel: Panel, scene: Scene, alone: Bools) -> Bools:
+    """rows × all columns: where a row may be held against its own past. `alone` is for the new columns."""
+    out = np.ones(panel.values.shape, bool)
+    mask = eligible(signal, panel, scene)
+    if mask is not None:
+        out &= mask
+    for name, least in spec.when:
+        other = _covariate(scene.panels.get(name), panel, panel.times, fill=False)
+        out &= np.nan_to_num(other, nan=-np.inf) >= least
+    if spec.without_peers:
+        out[:, panel.first :] &= alone
+    return out
 
 
 def _scored(
@@ -168,7 +185,9 @@ def learn_habits(
         parts.append(("peers", residual, moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)))
     if signal.shift is not None:
         forget = moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)
-        parts.append(("shift", shift.to_scale(within.values[:, first:], signal.shift), forget))
+        mask = eligible(signal, within, scene)
+        values = within.values if mask is None else np.where(mask, within.values, np.nan)
+        parts.append(("shift", shift.to_scale(values[:, first:], signal.shift), forget))
     for detector, values, forget in parts:
         name = f"{signal.name}:{detector}"
         habit = habits.get(name, no_habit())

@@ -22,6 +22,9 @@ COMMANDS: dict[str, str] = {
 }
 """Command → the module that holds it under the name `command`, in the order of the help page."""
 
+COMPLETE = "_ANOMALY_COMPLETE"
+"""Set by the shell that wants a command line completed."""
+
 
 class Program(click.Group):
     """Loads commands lazily, suggests the nearest one, and turns every error into a paragraph and an exit code."""
@@ -57,8 +60,17 @@ class Program(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> NoReturn:
+        words = list(sys.argv[1:] if args is None else args)
+        name = prog_name or "anomaly"
+
         def call() -> Any:
-            return click.Group.main(self, args, prog_name, complete_var, standalone_mode=False, **extra)
+            if COMPLETE in os.environ:  # the shell asks, not a person: click answers by itself
+                return click.Group.main(self, words, name, complete_var, standalone_mode, **extra)
+            try:
+                with self.make_context(name, words, **extra) as ctx:
+                    return self.invoke(ctx)
+            except click.exceptions.Exit as done:
+                return done.exit_code
 
         self.debug = os.environ.get("ANOMALY_DEBUG", "") not in ("", "0")
         sys.exit(exit_code_of(call, lambda: self.debug))

@@ -18,10 +18,14 @@ def breaker(world: World, memory: Memory, cases: tuple[Case, ...]) -> tuple[tupl
         for case in cases
         if case.scope == "node" and not case.hard and case.severity.rank > 0 and _new(world, memory.of(case.entity))
     ]
+    swallow = [case for case in fresh if not memory.fires(case.entity)]
     saturated = memory.of(Entity("cluster", world.cluster))
-    if len(fresh) <= limit and saturated is None:
-        return cases, ()
-    swallow = [case for case in fresh if (known := memory.of(case.entity)) is None or known.phase is Phase.PENDING]
+    if len(fresh) <= limit and saturated is not None:
+        # What the flood took in stays there; who turns long after it began is news of its own.
+        arriving = world.now - saturated.fired_at <= WINDOW
+        swallow = [case for case in swallow if arriving or case.entity.name in saturated.nodes]
+    elif len(fresh) <= limit:
+        swallow = []
     if not swallow:
         return cases, ()
     findings = tuple(finding for case in swallow for finding in case.findings)

@@ -61,9 +61,10 @@ def blame(
             best = min(suspects, key=lambda i: (not out[i].hard, abs(out[i].onset - finding.onset)))
             out[best] = replace(out[best], effects=(*out[best].effects, finding))
             dropped.append(Dropped(finding, "effect_of", str(out[best].entity)))
-            explained[job, finding.onset] = world.now
+            if out[best].hard or memory.fires(out[best].entity):
+                explained[job, finding.onset] = world.now
             continue
-        if (job, finding.onset) in explained:
+        if (job, finding.onset) in explained and not memory.fires(finding.entity):
             dropped.append(Dropped(finding, "aftermath"))
             continue
         fabric = next((i for i, case in enumerate(out) if case.entity == finding.entity), None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from anomaly.causes import advice
 from anomaly.clock import Ms, format_time
 from anomaly.denoise.shared import LEAST_MEMBERS
+from anomaly.denoise.tier import more_specific
 from anomaly.denoise.words import summary
 from anomaly.denoise.world import Case, Memory, World
 from anomaly.records import Dropped, Entity, Evidence, Finding, Incident, Phase
@@ -52,7 +53,7 @@ def advance(
         after = _update(world, incident, case) if case else _end(world, memory, incident, absorbers, cases)
         if after.phase is Phase.PENDING and case is None:
             continue
-        if after != incident and after.phase is not Phase.PENDING:
+        if after.updated_at != incident.updated_at and after.phase is not Phase.PENDING:
             changed.append(after)
         if after.phase in (Phase.PENDING, Phase.FIRING):
             open_now.append(after)
@@ -122,14 +123,16 @@ def _update(world: World, incident: Incident, case: Case) -> Incident:
         incident,
         severity=case.severity if rises else incident.severity,
         previous_severity=incident.severity if rises else None,
-        cause=case.cause,
+        cause=more_specific(incident.cause, case.cause),
     )
     described = _describe(world, after, case)
-    told = (incident.severity, incident.cause, frozenset(incident.signals))
-    news = (described.severity, described.cause, frozenset(described.signals))
-    if told == news:
-        return replace(incident, previous_severity=None) if incident.previous_severity else incident
+    if _news(incident) == _news(described):
+        return replace(described, previous_severity=None)  # members and victims are kept up to date without a word
     return replace(described, updated_at=world.now)
+
+
+def _news(incident: Incident) -> tuple[object, ...]:
+    return (incident.severity, incident.cause, frozenset(incident.signals), incident.impact_ratio is not None)
 
 
 def _end(world: World, memory: Memory, incident: Incident, absorbers: list[Case], cases: tuple[Case, ...]) -> Incident:
@@ -148,8 +151,7 @@ def _end(world: World, memory: Memory, incident: Incident, absorbers: list[Case]
     by = None
     if absorber is not None:
         known = memory.of(absorber.entity)
-        fires = _settled(world, absorber) or (known is not None and known.phase is Phase.FIRING)
-        if not fires and incident.phase is Phase.FIRING:
+        if not (_settled(world, absorber) or memory.fires(absorber.entity)) and incident.phase is Phase.FIRING:
             return incident  # its successor says nothing yet, and may never: until then this one speaks
         by = known.id if known is not None else incident_id(world.cluster, absorber.entity, absorber.onset)
     return replace(
@@ -180,7 +182,7 @@ def _describe(world: World, incident: Incident, case: Case) -> Incident:
     )
     devices = [finding.device for finding in ranked if finding.device]
     node = case.entity.name if case.scope == "node" else None
-    return replace(merged, summary=summary(merged, ranked), advice=advice(case.cause, devices, node))
+    return replace(merged, summary=summary(merged, ranked), advice=advice(merged.cause, devices, node))
 
 
 def _spread(ranked: list[Finding]) -> list[Finding]:

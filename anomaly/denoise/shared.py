@@ -4,8 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from anomaly.clock import MINUTE, Ms
 from anomaly.denoise.world import TOGETHER, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding, Phase
+
+JOINING: Ms = 15 * MINUTE
+"""How long after it fired a group takes in further members; who turns later turns for a reason of its own."""
 
 LEAST_MEMBERS = 3
 LEAST_SHARE = 0.3
@@ -37,11 +41,11 @@ def share_cause(
         if incident.phase is not Phase.FIRING:
             continue
         if incident.scope == "group" or (incident.scope == "job" and incident.cause != "software"):
-            members_of[incident.entity] = world.members(incident.entity) | frozenset(incident.nodes)
+            joining = world.members(incident.entity) if world.now - incident.fired_at <= JOINING else frozenset()
+            members_of[incident.entity] = joining | frozenset(incident.nodes)
             symptoms[incident.entity] |= {item.signal for item in incident.evidence}
     shareable = [finding for finding in findings if finding.entity.kind == "node" and _shareable(finding)]
-    for signal in sorted({finding.signal for finding in shareable}):
-        batch = [finding for finding in shareable if finding.signal == signal]
+    for (signal, _), batch in sorted(_batches(world, shareable).items()):
         for cluster in _simultaneous(batch):
             found = _explain(world, signal, cluster)
             if found is not None:
@@ -50,7 +54,7 @@ def share_cause(
                     known = memory.of(entity)
                     if known is not None and set(known.nodes) < turned & found.members:
                         del members_of[entity], symptoms[entity]  # the larger group explains the smaller one too
-                members_of.setdefault(found.entity, found.members)
+                members_of[found.entity] = members_of.get(found.entity, frozenset()) | found.members
                 symptoms[found.entity].add(signal)
     classes = {
         entity: {finding.symptom for finding in shareable if finding.signal in signals}
@@ -61,18 +65,18 @@ def share_cause(
         owners = [
             entity
             for entity, members in members_of.items()
-            if finding.entity.name in members
+            if (finding.entity.name in members or _uses(world, finding, entity))
             and finding.symptom in classes[entity]
             and (not world.shared_kinds.get(finding.signal) or _same_shared(world, finding, entity))
         ]
         if owners:
-            owner = min(owners, key=lambda entity: (not _fires(memory, entity), len(members_of[entity]), str(entity)))
+            owner = min(owners, key=lambda entity: (not memory.fires(entity), len(members_of[entity]), str(entity)))
             cases[owner].append(finding)
             taken[finding.key] = owner
     out, absorbed = [], []
     for entity, group in sorted(cases.items(), key=lambda item: str(item[0])):
         nodes = tuple(sorted({finding.entity.name for finding in group}))
-        if len(nodes) < LEAST_MEMBERS and not _fires(memory, entity):
+        if len(nodes) < LEAST_MEMBERS and not memory.fires(entity):
             for finding in group:
                 taken.pop(finding.key)
             continue
@@ -82,13 +86,22 @@ def share_cause(
     return tuple(out), left, tuple(absorbed)
 
 
-def _fires(memory: Memory, entity: Entity) -> bool:
-    known = memory.of(entity)
-    return known is not None and known.phase is Phase.FIRING
-
-
 def _shareable(finding: Finding) -> bool:
     return finding.asymmetric and (not finding.hard or finding.cause in ("node_lost", "telemetry"))
+
+
+def _batches(world: World, findings: Iterable[Finding]) -> dict[tuple[str, str], list[Finding]]:
+    """Findings of one signal; where a shared entity stands behind it, of one such entity (a volume)."""
+    out: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        out[finding.signal, finding.device if finding.signal in world.shared_kinds else ""].append(finding)
+    return out
+
+
+def _uses(world: World, finding: Finding, entity: Entity) -> bool:
+    """Whether the finding speaks of the shared entity itself: who uses a slow volume is its member, however late."""
+    kind = world.shared_kinds.get(finding.signal)
+    return bool(kind) and Entity(kind or "", finding.device) == entity
 
 
 def _same_shared(world: World, finding: Finding, entity: Entity) -> bool:
@@ -115,11 +128,9 @@ def _explain(world: World, signal: str, cluster: list[Finding]) -> _Candidate | 
         return None
     kind = world.shared_kinds.get(signal)
     if kind:
-        volumes = {finding.device for finding in cluster if finding.device}
-        for name in sorted(volumes):
-            users = frozenset(finding.entity.name for finding in cluster if finding.device == name)
-            if len(users) >= LEAST_MEMBERS:
-                return _Candidate(Entity(kind, name), users, 1.0)
+        name = cluster[0].device
+        if name:
+            return _Candidate(Entity(kind, name), turned, 1.0)
     named = {(kind, groups[node]) for kind, groups in world.groups.items() for node in turned if node in groups}
     candidates = [_score(Entity(*pair), turned, world.members(Entity(*pair))) for pair in sorted(named)]
     candidates += [_score(Entity("job", job), turned, nodes) for job, nodes in world.jobs.items()]

@@ -33,7 +33,16 @@ def cause_of(case: Case) -> str:
     hard = [finding.cause for finding in case.findings if finding.hard]
     pool = hard or [finding.cause for finding in case.findings if finding.asymmetric and not _note(finding)]
     pool = pool or [finding.cause for finding in case.findings]
-    return min(pool, key=lambda cause: _ORDER.index(cause) if cause in _ORDER else len(_ORDER))
+    return min(pool, key=_place)
+
+
+def more_specific(known: str, cause: str) -> str:
+    """What an incident is called when its evidence changes: a cause is refined, and not lost with its evidence."""
+    return min(known, cause, key=_place)
+
+
+def _place(cause: str) -> int:
+    return _ORDER.index(cause) if cause in _ORDER else len(_ORDER)
 
 
 def _note(finding: Finding) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from anomaly.clock import MINUTE, Ms
-from anomaly.records import Entity, Finding, Incident, Scope, Severity
+from anomaly.records import Entity, Finding, Incident, Phase, Scope, Severity
 
 JOB_PATIENCE: Ms = 5 * MINUTE
 """How long a slow job waits for a node to explain it before it is reported without one (heat takes minutes)."""
@@ -107,3 +107,7 @@ class Memory:
 
     def of(self, entity: Entity) -> Incident | None:
         return next((incident for incident in self.open if incident.entity == entity), None)
+
+    def fires(self, entity: Entity) -> bool:
+        known = self.of(entity)
+        return known is not None and known.phase is Phase.FIRING

@@ -20,13 +20,16 @@ from anomaly.signals.model import Peers
 LEAST_PEERS = 5
 """A row and at least four others."""
 
+TINY = 1e-9
+"""What a zero counts as on a logarithmic scale: a rail that carries nothing is the worst, not without a verdict."""
+
 
 def to_scale(values: Floats, peers: Peers) -> Floats:
     """The scale on which deviations are additive."""
     if peers.scale == "linear":
         return values
     with np.errstate(divide="ignore", invalid="ignore"):
-        out = np.log(np.maximum(values, 0.0) + peers.pseudo)
+        out = np.log(np.maximum(values, 0.0 if peers.pseudo > 0.0 else TINY) + peers.pseudo)
     return np.where(np.isfinite(out), out, np.nan)
 
 

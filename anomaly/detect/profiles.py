@@ -29,7 +29,7 @@ def profile(signal: Signal, detector: str, step: Ms) -> Profile:
         hard=hard,
         asymmetric=signal.asymmetric or presence,
         persist=persist if persist == 0 else max(persist, (least - 1) * native),
-        clear=max(2 * persist, (least - 1) * native) if not presence else max(MINUTE, native),
+        clear=max(3 * persist // 2, (least - 1) * native) if not presence else max(MINUTE, native),
         least=min(least, 2) if presence else least,
         uncertainty=native if presence else signal.uncertainty(step),
     )
@@ -47,8 +47,9 @@ def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
         return 0, True, signal.cause, signal.symptom
     if detector == "threshold" and signal.threshold:
         return signal.threshold.persist, signal.threshold.hard, signal.cause, signal.symptom
-    part = signal.peers if detector == "peers" else signal.shift
-    return part.persist if part else 2 * MINUTE, False, signal.cause, signal.symptom
+    if detector == "shift" and signal.shift:
+        return signal.shift.persist, False, signal.shift.cause or signal.cause, signal.symptom
+    return signal.peers.persist if signal.peers else 2 * MINUTE, False, signal.cause, signal.symptom
 
 
 def _direction(signal: Signal) -> Direction:

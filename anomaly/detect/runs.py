@@ -2,7 +2,7 @@
 
 A run begins with the first score past the boundary. It becomes a finding once it has lasted `persist` with at least
 `least` real samples, nearly all of them past the boundary; it ends after `clear` of samples nearly all below it.
-Missing samples change nothing: they neither confirm nor heal.
+Missing samples change nothing: they neither confirm nor heal. Samples that come but cannot be judged end it in time.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,9 @@ from anomaly.records import Entity, Finding
 
 TOLERATED = 0.2
 """Share of samples on the other side of the boundary that a run or its end forgives (Minder: ≥ 80 % of windows)."""
+
+UNJUDGED: Ms = HOUR // 2
+"""A run whose samples can no longer be judged for this long (or three times its clearing time) is given up."""
 
 FORGET: Ms = HOUR
 """An unconfirmed run without any sample for this long is forgotten."""
@@ -69,9 +72,10 @@ def advance(runs: Mapping[str, Run], scored: Scored, first: int, last: int) -> d
 
 def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
     value = float(scored.score[i, j])
-    if np.isnan(value):
-        return run
     at = int(scored.times[j])
+    if np.isnan(value):
+        seen = not np.isnan(scored.observed[i, j])
+        return None if run is not None and seen and _unjudged_too_long(run, scored.profile, at) else run
     past = value >= 1.0
     if run is None:
         if not past:
@@ -86,6 +90,11 @@ def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
     if run.confirmed is None:
         return _towards_a_finding(run, scored.profile, at, past)
     return _towards_the_end(run, scored.profile, at, past)
+
+
+def _unjudged_too_long(run: Run, profile: Profile, at: Ms) -> bool:
+    """Samples come, but nothing can be said of them any more (the GPU idles, the peers are gone)."""
+    return at - run.newest >= max(UNJUDGED, 3 * profile.clear)
 
 
 def _towards_a_finding(run: Run, profile: Profile, at: Ms, past: bool) -> Run | None:

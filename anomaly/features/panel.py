@@ -52,10 +52,11 @@ def clean(signal: Signal, raw: Floats) -> tuple[Floats, dict[str, int]]:
             # A counter may pass through any 32-bit number; only the 64-bit blanks are certain.
             blank = raw >= SENTINEL
         infinite = np.isinf(raw)
+        blank &= ~infinite
         outside = np.zeros(raw.shape, bool)
         if signal.valid is not None:
             outside = ((raw < signal.valid[0]) | (raw > signal.valid[1])) & ~blank & ~infinite
-    for reason, mask in (("sentinel", blank), ("infinite", infinite & ~blank), ("out_of_range", outside)):
+    for reason, mask in (("sentinel", blank), ("infinite", infinite), ("out_of_range", outside)):
         if mask.any():
             dropped[reason] = int(mask.sum())
     wrong = blank | infinite | outside

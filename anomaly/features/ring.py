@@ -31,7 +31,8 @@ def grid(start: Ms, end: Ms, step: Ms) -> Ints:
 
 
 def extend(ring: Ring, samples: Samples, start: Ms, end: Ms, keep: Ms) -> Ring:
-    """The ring with the grid times in (start, end] added and what is older than `keep` before `end` forgotten.
+    """The ring with the grid times in (start, end] added, all of them, and what it held from longer than `keep` before
+    `end` forgotten.
 
     Samples off the grid or outside (start, end] are ignored; of two samples at one place the last counts. A series
     without any sample left in the ring is dropped from it.

@@ -5,10 +5,9 @@ the last ticks, so a restart changes nothing.
 """
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 from pydantic import TypeAdapter
 
 from anomaly.clock import Ms
@@ -18,6 +17,7 @@ from anomaly.jobs.parts import Parts
 from anomaly.pipeline import Batch, Context, Spec, State, remember
 from anomaly.records import Labels, SeriesRow
 from anomaly.signals.identity import Aliases
+from anomaly.store.baselines import Buckets
 from anomaly.store.store import Store
 
 
@@ -88,10 +88,18 @@ def fill(store: Store, spec: Spec, live: Live, through: Ms) -> Context:
     return Context(remember(spec, batch, through - spec.ring, through, {}), habits)
 
 
-def bucket_payload(context: Context, end: Ms) -> dict[str, Any]:
-    """The habits whose newest bucket ended at `end`, as the store takes them."""
-    return {
-        name: (habit.keys, habit.ends, habit.values)
-        for name, habit in context.habits.items()
-        if len(habit.ends) and int(np.max(habit.ends)) == end
-    }
+def closed_buckets(context: Context, after: Ms) -> list[tuple[Ms, Mapping[str, Buckets]]]:
+    """The buckets that closed after `after`, oldest first: (end, habits as they stood at it), as the store takes them."""
+    habits = context.habits.items()
+    ends = sorted({int(end) for _, habit in habits for end in habit.ends[habit.ends > after]})
+    return [
+        (
+            end,
+            {
+                name: (habit.keys, habit.ends[upto], habit.values[:, upto])
+                for name, habit in habits
+                for upto in (habit.ends <= end,)
+            },
+        )
+        for end in ends
+    ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from anomaly.clock import MINUTE, Ms, align_down, align_up
+from anomaly.clock import Ms, align_down, align_up
 from anomaly.config.pipeline import Pipeline
 from anomaly.detect.habit import LEAST, bucket_length
 from anomaly.errors import SourceError, SourceUnavailable
@@ -18,7 +18,8 @@ from anomaly.store.samples import COLLECTED, CollectedChunk, SignalChunk
 from anomaly.store.series import Registration
 from anomaly.store.store import Store
 
-CHUNK: Ms = 15 * MINUTE
+CHUNK_STEPS = 60
+"""Steps of the pipeline pulled and committed at once: a quarter of an hour at 15 s."""
 PATIENCE = 3
 """So many signals in a row without an answer, and one that had an answer is asked again: if the source is away, the
 chunk is given up before every signal has waited for its time-out, and nothing of it counts as collected."""
@@ -69,7 +70,7 @@ def collect(
     total = max(1, through - begin)
     first = True
     while begin < through or first:
-        chunk_end = min(align_up(begin + 1, CHUNK), through)
+        chunk_end = min(align_up(begin + 1, CHUNK_STEPS * step), through)
         if chunk_end <= begin:
             break
         back = _look_back(pipeline, begin, chunk_end) if first and known is not None and start is None else 0

@@ -24,9 +24,7 @@ def deliver(
     def serve(place: int) -> None:
         target = targets[place]
         try:
-            reports[place] = drain(
-                store, target.ref.name, target.sink, now, target.policy, jitter=jitter, hooks=hooks
-            )
+            reports[place] = drain(store, target.ref.name, target.sink, now, target.policy, jitter=jitter, hooks=hooks)
         except Exception as error:  # noqa: BLE001 - the others have their turn first
             errors.append(error)
 

@@ -59,17 +59,18 @@ def libraries_forwarded(log: Logger) -> Iterator[None]:
 
 
 class Standing:
-    """Conditions that last: said once when they begin or change their kind, and once when they are over."""
+    """Conditions that last: said once when they begin, and once when they are over. Details may change meanwhile."""
 
-    def __init__(self, log: Logger, began: str, over: str, key: str) -> None:
-        self._log, self._began, self._over, self._key = log, began, over, key
-        self._now: dict[str, str] = {}
+    def __init__(self, log: Logger, began: str, over: str, key: str, **always: Any) -> None:
+        self._log, self._began, self._over, self._key, self._always = log, began, over, key, always
+        self._now: frozenset[str] = frozenset()
 
     def are(self, found: Mapping[str, str], **more: Any) -> None:
-        """What holds now, by name: its kind (for errors the class, so that changing details are not news)."""
-        for name, kind in found.items():
-            if self._now.get(name) != kind:
-                self._log.warning(self._began, **{self._key: name}, what=kind, **more)
-        for name in self._now.keys() - found.keys():
-            self._log.info(self._over, **{self._key: name})
-        self._now = dict(found)
+        """All that holds now: name → detail. An empty detail is left out."""
+        for name, detail in found.items():
+            if name not in self._now:
+                words = {"error": detail} if detail else {}
+                self._log.warning(self._began, **{self._key: name}, **self._always, **words, **more)
+        for name in sorted(self._now - found.keys()):
+            self._log.info(self._over, **{self._key: name}, **self._always)
+        self._now = frozenset(found)

@@ -56,10 +56,9 @@ def publish_hours(store: Store, pipeline: Pipeline, now: Ms) -> Published:
 def prune(store: Store, pipeline: Pipeline, now: Ms) -> Pruned:
     """Remove what is older than `store.keep`, in the database and among the published files.
 
-    Hours that have closed are rolled up and published first: their samples may be among what goes. Must not run while
-    a collect does (a series is registered before its first sample is stored).
+    To be called after `publish_hours`, since samples go that may not be in a file yet, and never while a collect runs,
+    since a series is registered before its first sample is stored.
     """
-    publish_hours(store, pipeline, now)
     keep = pipeline.store.keep
     limits = Keep(samples=keep.samples, archive=keep.archive, rollups=keep.rollups, findings=keep.findings)
     rows = store.prune(now, limits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from anomaly.clock import MINUTE, Ms, align_down
 from anomaly.deliver.entries import SinkRef, outbox_entries
 from anomaly.detect.habit import BUCKETS
-from anomaly.jobs.carry import Carried, Live, bucket_payload, decode, encode, fill, refresh
+from anomaly.jobs.carry import Carried, Live, closed_buckets, decode, encode, fill, refresh
 from anomaly.jobs.collect import NAMES, Progress, quiet, warm_up
 from anomaly.jobs.parts import Parts, late_by
 from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
@@ -22,8 +22,8 @@ LIVE_LAG: Ms = 5 * MINUTE
 
 COVERAGE_EVERY: Ms = 5 * MINUTE
 
-STRETCH: Ms = 15 * MINUTE
-"""How much is read and scored at once while catching up."""
+STRETCH_STEPS = 60
+"""How many steps of the pipeline are read and scored at once while catching up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def score(
     run = ScoredRun(begin)
     at = 0
     while at < len(due):
-        stretch = [tick for tick in due[at:] if tick <= due[at] - 1 + STRETCH] or due[at : at + 1]
+        stretch = [tick for tick in due[at:] if tick <= due[at] - 1 + STRETCH_STEPS * pipeline.step] or due[at : at + 1]
         run = _stretch(store, live, spec, sinks, begin, stretch, live_from if end is None else 0, now, run)
         begin = stretch[-1]
         at += len(stretch)
@@ -124,9 +124,8 @@ def _stretch(
     text = encode(carried)
     with store.transaction():
         store.commit_ticks([_with_state(record, text) for record in records])
-        if state.bucket_end > before.tick.bucket_end:
-            payload = bucket_payload(context, state.bucket_end)
-            store.put_baselines(state.bucket_end, payload, state.bucket_end - (BUCKETS + 2) * spec.bucket)
+        for bucket_end, buckets in closed_buckets(context, before.tick.bucket_end):
+            store.put_baselines(bucket_end, buckets, bucket_end - (BUCKETS + 2) * spec.bucket)
     live.context, live.carried = context, carried
     dropped = Counter(run.dropped)
     dropped.update(item.reason for tick in ticks for item in tick.denoised.dropped)

@@ -54,6 +54,9 @@ class ShiftYaml(_Strict):
     pseudo: float = 0.0
     least: float = 0.0
     persist: Duration = 3 * MINUTE
+    when: Mapping[str, float] = {}
+    without_peers: bool = False
+    cause: str = ""
 
 
 class CodesYaml(_Strict):
@@ -153,10 +156,12 @@ def load_catalogue(
         except ValueError as error:
             problems.append(Problem(where, 0, name, str(error)))
     for name, signal in signals.items():
+        needed = [("equal", other) for other, _ in signal.equal]
+        needed += [("shift.when", other) for other, _ in (signal.shift.when if signal.shift else ())]
         problems += [
-            Problem(where, 0, f"{name}.equal", f"{covariate!r} is not a signal of this pipeline")
-            for covariate, _ in signal.equal
-            if covariate not in raw
+            Problem(where, 0, f"{name}.{key}", f"{other!r} is not a signal of this pipeline")
+            for key, other in needed
+            if other not in raw
         ]
     if problems:
         raise ConfigError("the signals are not usable:", "correct them and run `anomaly check`", tuple(problems))
@@ -201,7 +206,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         equal=tuple(spec.equal.items()),
         threshold=Threshold(**spec.threshold.model_dump()) if spec.threshold else None,
         peers=Peers(**spec.peers.model_dump()) if spec.peers else None,
-        shift=Shift(**spec.shift.model_dump()) if spec.shift else None,
+        shift=Shift(**{**spec.shift.model_dump(), "when": tuple(spec.shift.when.items())}) if spec.shift else None,
         codes=Codes(**spec.codes.model_dump()) if spec.codes else None,
         alone=spec.alone,
         shared_kind=spec.shared_kind,

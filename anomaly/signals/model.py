@@ -55,6 +55,12 @@ class Shift:
     least: float = 0.0
     """Below this value (in the bad direction) a change is of no consequence."""
     persist: Ms = 3 * MINUTE
+    when: tuple[tuple[str, float], ...] = ()
+    """Other signals of the same device that must be at or above a value for a verdict."""
+    without_peers: bool = False
+    """Whether it only speaks where the series has no peers to be compared with."""
+    cause: str = ""
+    """Cause family of its findings, where it knows better than the signal."""
 
 
 @dataclass(frozen=True, slots=True)

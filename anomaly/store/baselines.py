@@ -19,7 +19,8 @@ Buckets = tuple[Sequence[str], Ints, Floats]
 def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgotten_before: Ms) -> None:
     """Store the buckets that ended at `end` and drop those before `forgotten_before`.
 
-    Where a row lost its past (a new job, a new life) earlier buckets are NaN in `habits`; they are removed here too.
+    Rows that have no earlier bucket in `habits` (new ones, and those that lost their past to a new job or a new life)
+    lose what is stored of them. Several buckets are stored one after the other, each with the columns up to its end.
     """
     with session.transaction():
         session.run("DELETE FROM baselines WHERE bucket_end < ? OR bucket_end >= ?", [forgotten_before, end])
@@ -27,9 +28,8 @@ def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgot
             if not len(ends) or int(ends[-1]) != end:
                 continue
             lost = np.isnan(values[:, :-1]).all(axis=1) if values.shape[1] > 1 else np.zeros(len(keys), bool)
-            fresh = np.flatnonzero(lost & ~np.isnan(values[:, -1]))
-            if len(fresh):
-                with session.given("rows_without_past", {"key": [keys[i] for i in fresh.tolist()]}):
+            if lost.any():
+                with session.given("rows_without_past", {"key": [keys[i] for i in np.flatnonzero(lost).tolist()]}):
                     session.run(
                         "DELETE FROM baselines WHERE name = ? AND key IN (SELECT key FROM rows_without_past)", [name]
                     )

@@ -132,7 +132,7 @@ class _Reader:
             cause_family=self.text(item, "cause_family", at, optional=True),
             effect=self.number(item, "effect", at, optional=True),
         )
-        if scope == "node" and not fault.culprits and fault.expect != "none":
+        if item and scope == "node" and not fault.culprits and fault.expect != "none":
             self.wrong(f"{at}.culprit_nodes", "is empty; a fault of scope node has a culprit")
         if scope in ("group", "job") and fault.group is None and not fault.nodes:
             self.wrong(f"{at}.group", f"a fault of scope {scope} names its group or its nodes")

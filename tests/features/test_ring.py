@@ -1,5 +1,7 @@
 """The ring: what a dictionary of samples would hold, as a matrix."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def alike(a: Ring, b: Ring) -> bool:
 def test_it_holds_what_a_dictionary_would(items: list[Triple]) -> None:
     ring = extend(empty_ring(STEP), samples(items), 0, 120, 80)
     ring = extend(ring, samples(items), 120, 150, 80)
-    wanted = {(s, t): v for s, t, v in items if t % STEP == 0 and 0 < t <= 150 and t > 150 - 80}
+    wanted = {(s, t): v for s, t, v in items if t % STEP == 0 and 150 - 80 < t <= 150}
     assert held(ring) == wanted
     assert list(ring.times) == list(range(80, 151, STEP))
 
@@ -56,10 +58,10 @@ def test_in_pieces_is_at_once(items: list[Triple], cuts: list[int]) -> None:
     """Whatever the pieces, the last 80 time units are the same."""
     ring = empty_ring(STEP)
     bounds = [0, *(cut * STEP for cut in sorted(cuts)), 150]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         ring = extend(ring, samples(items), start, end, 80)
-    at_once = extend(extend(empty_ring(STEP), samples(items), 0, 150, 200), samples([]), 150, 150, 80)
-    assert alike(ring, at_once)
+    at_once = extend(empty_ring(STEP), samples(items), 0, 150, 200)
+    assert alike(extend(ring, samples([]), 150, 150, 80), extend(at_once, samples([]), 150, 150, 80))
 
 
 def test_of_two_samples_at_one_place_the_last_counts() -> None:
@@ -68,15 +70,17 @@ def test_of_two_samples_at_one_place_the_last_counts() -> None:
 
 
 def test_a_series_without_a_sample_left_is_forgotten_and_comes_back_as_new() -> None:
-    ring = extend(empty_ring(STEP), samples([(1, 10, 1.0), (2, 60, 2.0)]), 0, 60, 30)
+    ring = extend(empty_ring(STEP), samples([(1, 10, 1.0), (2, 50, 2.0)]), 0, 50, 30)
+    assert list(ring.series) == [1, 2]
+    ring = extend(ring, samples([(2, 60, 2.0)]), 50, 60, 30)
     assert list(ring.series) == [2]
     ring = extend(ring, samples([(1, 70, 5.0)]), 60, 70, 30)
     assert list(ring.series) == [1, 2]
-    assert held(ring) == {(1, 70): 5.0, (2, 60): 2.0}
+    assert held(ring) == {(1, 70): 5.0, (2, 50): 2.0, (2, 60): 2.0}
 
 
 def test_nothing_at_all_still_moves_time() -> None:
-    ring = extend(empty_ring(STEP), samples([]), 0, 50, 30)
+    ring = extend(extend(empty_ring(STEP), samples([]), 0, 20, 30), samples([]), 20, 50, 30)
     assert ring.raw.shape == (0, 3)
     assert list(ring.times) == [30, 40, 50]
 

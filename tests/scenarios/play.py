@@ -61,7 +61,8 @@ def read(path: Path) -> Scenario:
     raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     jobs = tuple(JobPlan(**{**job, "nodes": _names(job["nodes"])}) for job in raw.pop("jobs", []))
     groups = {
-        kind: {name: _names(members) for name, members in table.items()} for kind, table in raw.pop("groups", {}).items()
+        kind: {name: _names(members) for name, members in table.items()}
+        for kind, table in raw.pop("groups", {}).items()
     }
     timeline = [
         {**event, "nodes": _names(event["nodes"])} if "nodes" in event else event for event in raw.pop("timeline", [])
@@ -214,8 +215,7 @@ def _wrong(due: Expected, story: Story) -> list[str]:
     ends_right = (
         story.ended is None
         if due.stays
-        else due.resolves is None
-        or (story.ended is not None and due.resolves[0] <= story.ended <= due.resolves[1])
+        else due.resolves is None or (story.ended is not None and due.resolves[0] <= story.ended <= due.resolves[1])
     )
     checks = {
         f"cause {due.cause}": incident.cause == due.cause,

@@ -1,0 +1,1 @@
+"""The `anomaly` command as a user meets it."""

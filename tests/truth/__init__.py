@@ -1,0 +1,1 @@
+"""What was found against what was true."""
