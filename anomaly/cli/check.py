@@ -69,5 +69,5 @@ def _listing(seen: list["Seen"], now: Ms) -> str:
     missing = sum(not each.there for each in seen)
     last = f"{len(seen) - missing} of {len(seen)} signals are there"
     if missing:
-        last += "; the others are not judged: switch them on in their exporter, or leave their pack out"
+        last += "; the others are not judged: switch them on in their exporter or drop their pack"
     return table(["SIGNAL", "SERIES", "NODES", "NEWEST", "ASKED FOR"], rows, width=WIDTH) + f"\n{last}"

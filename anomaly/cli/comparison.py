@@ -3,6 +3,7 @@
 from anomaly.cli.tables import LEVELS, minute, span, table
 from anomaly.clock import format_time
 from anomaly.truth import Outcome, Rate, Report
+from anomaly.truth.figures import BASE_RATE
 
 _WHY = {
     "victim": "victim blamed: it only suffers from {}",
@@ -74,7 +75,7 @@ def _figures(report: Report) -> list[str]:
     at, worst, best = report.precision_in_the_field
     if at is not None:
         lines.append(
-            f"precision where faults are as rare as in the field (0.42 per 100 node-days): {_percent(at)}, "
+            f"precision where faults are as rare as in the field ({BASE_RATE} per 100 node-days): {_percent(at)}, "
             f"95 % interval {_percent(worst)} to {_percent(best)}"
         )
     return lines

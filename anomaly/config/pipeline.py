@@ -128,6 +128,11 @@ class Pipeline(Section):
         out._origin, out._written = self._origin, self
         return out
 
+    @property
+    def written(self) -> "Pipeline":
+        """This spec as it stands in the file, before `time_scale`."""
+        return self._written or self
+
     def dump_masked(self) -> dict[str, Any]:
         """Every key as it would be written in a file, secrets as `<secret>`."""
-        return masked(self._written or self)
+        return masked(self.written)

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from anomaly.clock import Ms
 from anomaly.detect.habit import Habit
 from anomaly.features.index import Directory, index_series
+from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts
 from anomaly.pipeline import Batch, Context, Spec, State, remember
 from anomaly.records import Labels, SeriesRow
@@ -80,26 +81,21 @@ def refresh(parts: Parts, store: Store, live: Live, aliases: Aliases) -> Spec:
     return live.spec
 
 
-def fill(store: Store, spec: Spec, live: Live, through: Ms) -> Context:
-    """The context as it stood after the tick at `through`: rings from samples, habits from the store."""
-    samples = store.read_many(list(spec.catalogue.signals), through - spec.ring + 1, through)
-    batch = Batch(through - spec.ring, through, samples, live.directory)
+def fill(store: Store, spec: Spec, live: Live, pace: Pace, through: Ms) -> Context:
+    """The context as it stood after the tick at `through` (real): rings from samples, habits from the store."""
+    end = pace.nominal(through)
+    start = end - spec.ring
+    samples = pace.samples(store.read_many(list(spec.catalogue.signals), pace.real(start) + 1, through))
     habits = {name: Habit(*found) for name, found in store.baselines().items()}
-    return Context(remember(spec, batch, through - spec.ring, through, {}), habits)
+    return Context(remember(spec, Batch(start, end, samples, live.directory), start, end, {}), habits)
 
 
 def closed_buckets(context: Context, after: Ms) -> list[tuple[Ms, Mapping[str, Buckets]]]:
-    """The buckets that closed after `after`, oldest first: (end, habits as they stood at it), as the store takes them."""
-    habits = context.habits.items()
-    ends = sorted({int(end) for _, habit in habits for end in habit.ends[habit.ends > after]})
-    return [
-        (
-            end,
-            {
-                name: (habit.keys, habit.ends[upto], habit.values[:, upto])
-                for name, habit in habits
-                for upto in (habit.ends <= end,)
-            },
-        )
-        for end in ends
-    ]
+    """The buckets that closed after `after`, oldest first: (end, habits up to it), as the store takes them."""
+    ends = sorted({int(end) for habit in context.habits.values() for end in habit.ends[habit.ends > after]})
+    return [(end, {name: _upto(habit, end) for name, habit in context.habits.items()}) for end in ends]
+
+
+def _upto(habit: Habit, end: Ms) -> Buckets:
+    known = habit.ends <= end
+    return habit.keys, habit.ends[known], habit.values[:, known]

@@ -82,7 +82,7 @@ def collect(
 
 def warm_up(pipeline: Pipeline) -> Ms:
     """How much history a first start takes: the configured context, or what habits need at coarse steps."""
-    return max(pipeline.context, 3 * LEAST * bucket_length(pipeline.step))
+    return max(pipeline.context, pipeline.scale(3 * LEAST * bucket_length(pipeline.written.step)))
 
 
 def _look_back(pipeline: Pipeline, begin: Ms, end: Ms) -> Ms:
@@ -107,12 +107,12 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
     answered: Query | None = None
     unanswered = 0
     for signal in signals:
-        native = signal.native(parts.pipeline.step)
+        native = parts.pace.real(signal.native(parts.step))
         # A signal that could not be pulled for days is not pulled for days at once.
         behind = max(min(begin, marks.get(signal.name, begin)), end - max(parts.pipeline.catch_up, end - begin))
         query = Query(
             signal.name,
-            signal.promql(parts.pipeline.step),
+            signal.promql(parts.step, parts.pace.real(signal.window(parts.step))),
             align_down(behind - back, native) + native,
             align_down(end, native),
             native,

@@ -12,6 +12,7 @@ from anomaly.deliver.entries import SinkRef
 from anomaly.deliver.policy import FeedPolicy
 from anomaly.deliver.sinks import AlertmanagerSink, JsonLinesSink, Sink, WebhookSink, sink_name
 from anomaly.errors import ConfigError, UsageError
+from anomaly.jobs.pace import Pace
 from anomaly.pipeline import Spec
 from anomaly.records import SeriesRow, Topology
 from anomaly.signals.catalogue import Catalogue, load_catalogue
@@ -47,6 +48,16 @@ class Parts:
         return tuple(self.pipeline.jobs.labels) or JOB_LABELS
 
     @property
+    def pace(self) -> Pace:
+        """How real time relates to the time that ticks live in."""
+        return Pace(self.pipeline.time_scale)
+
+    @property
+    def step(self) -> Ms:
+        """The floor of every interval, in nominal time; `pipeline.step` is the real one."""
+        return self.pipeline.written.step
+
+    @property
     def state_dir(self) -> Path:
         return self.pipeline.state_dir
 
@@ -55,7 +66,7 @@ class Parts:
         labels = _topology_labels(self.pipeline)
         return Spec(
             cluster=self.pipeline.cluster,
-            step=self.pipeline.step,
+            step=self.step,
             catalogue=self.catalogue,
             topology=Topology({**_from_labels(seen, labels), **self.topology.groups}),
         )

@@ -9,6 +9,7 @@ from anomaly.deliver.entries import SinkRef, outbox_entries
 from anomaly.detect.habit import BUCKETS
 from anomaly.jobs.carry import Carried, Live, closed_buckets, decode, encode, fill, refresh
 from anomaly.jobs.collect import NAMES, Progress, quiet, warm_up
+from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts, late_by
 from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
 from anomaly.records import Entity, Incident, OutboxEntry, Phase
@@ -74,14 +75,14 @@ def score(
     if until <= begin:
         return ScoredRun(scored)
     if live.context is None:
-        live.context = fill(store, spec, live, begin)
+        live.context = fill(store, spec, live, parts.pace, begin)
     due = ticks_between(begin, until, pipeline.tick)
     live_from = now - late_by(pipeline) - pipeline.scale(LIVE_LAG) - 3 * pipeline.tick
     run = ScoredRun(begin)
     at = 0
     while at < len(due):
         stretch = [tick for tick in due[at:] if tick <= due[at] - 1 + STRETCH_STEPS * pipeline.step] or due[at : at + 1]
-        run = _stretch(store, live, spec, sinks, begin, stretch, live_from if end is None else 0, now, run)
+        run = _stretch(store, live, spec, parts.pace, sinks, begin, stretch, live_from if end is None else 0, now, run)
         begin = stretch[-1]
         at += len(stretch)
         progress("score", at / len(due))
@@ -92,6 +93,7 @@ def _stretch(
     store: Store,
     live: Live,
     spec: Spec,
+    pace: Pace,
     sinks: Sequence[SinkRef],
     begin: Ms,
     due: Sequence[Ms],
@@ -100,11 +102,12 @@ def _stretch(
     run: ScoredRun,
 ) -> ScoredRun:
     assert live.context is not None
-    samples = store.read_many(list(spec.catalogue.signals), begin + 1, due[-1])
+    samples = pace.samples(store.read_many(list(spec.catalogue.signals), begin + 1, due[-1]))
     before = live.carried
-    ticks, context, state = advance(
-        spec, Batch(begin, due[-1], samples, live.directory), live.context, before.tick, due
-    )
+    nominal = [pace.nominal(tick) for tick in due]
+    batch = Batch(pace.nominal(begin), nominal[-1], samples, live.directory)
+    told, context, state = advance(spec, batch, live.context, before.tick, nominal)
+    ticks = [pace.tick(tick) for tick in told]
     announced = set(before.announced)
     records: list[TickRecord] = []
     changes: list[Incident] = []
@@ -118,8 +121,9 @@ def _stretch(
         records.append(_record(tick, entries))
     if ticks and ticks[-1].at >= live_from:
         late = [incident for incident in state.memory.open if _unannounced(incident, announced)]
+        loud = [sink for sink in sinks if sink.kind != "jsonl"]
         for incident in late:
-            records[-1] = _with(records[-1], _announce(incident, sinks, announced, True, now))
+            records[-1] = _with(records[-1], _announce(pace.incident(incident), loud, announced, True, now))
     carried = Carried(state, tuple(sorted(announced)))
     text = encode(carried)
     with store.transaction():

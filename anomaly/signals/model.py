@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from anomaly.clock import MINUTE, Ms
+from anomaly.clock import MINUTE, Ms, format_duration
 from anomaly.records import Bad, Severity, SignalKind
 
 PeerScheme = Literal["gpu", "nic", "node", "none"]
@@ -123,10 +123,10 @@ class Signal:
         """`$window`: long enough for a rate over the native interval (four samples), at least two minutes."""
         return max(4 * self.native(step), 2 * MINUTE)
 
-    def promql(self, step: Ms) -> str:
-        """The range query's text with every placeholder filled in."""
+    def promql(self, step: Ms, window: Ms | None = None) -> str:
+        """The range query's text with every placeholder filled in; `window` overrides what `$window` becomes."""
         if self.query is not None:
-            return self.query.replace("$window", f"{self.window(step) // 1000}s")
+            return self.query.replace("$window", format_duration(window or self.window(step)))
         if len(self.metrics) == 1:
             return self.metrics[0]
         return '{__name__=~"' + "|".join(self.metrics) + '"}'

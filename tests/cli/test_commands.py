@@ -143,7 +143,7 @@ def test_check_against_says_what_is_not_there_and_what_names_no_node(tmp_path: P
             {"gpu": "2"},
         ]
         series = [
-            {"metric": {"__name__": "DCGM_FI_DEV_GPU_TEMP", **labels}, "values": [[now - 30, "50"], [now, "51"]]}
+            {"metric": {"__name__": "DCGM_FI_DEV_GPU_TEMP"} | labels, "values": [[now - 30, "50"], [now, "51"]]}
             for labels in gpus
         ]
         body = {"status": "success", "data": {"resultType": "matrix", "result": series}}
