@@ -1,6 +1,6 @@
 """Cause families: what each one means, how loud it is by itself, and what to do about it. One table, plain functions.
 
-Severities are those of the design's tier rule (8.6): `soft` for a statistical verdict or a degradation, `hard` for a
+Severities are where the tier rule begins: `soft` for a statistical verdict or a degradation, `hard` for a
 fact (an XID, an uncorrectable error, a link that stays down). The first steps are always the ones that cost least:
 service, then driver, then node. A reboot comes last, because it destroys the evidence.
 """

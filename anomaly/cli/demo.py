@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anomaly.source.simulated import Scenario
     from anomaly.truth import Report
 
-START = parse_time("2026-06-01T08:00:00Z")
+START = parse_time("2026-06-01T07:30:00Z")
 LENGTH: Ms = 150 * MINUTE
 QUIET_END: Ms = 15 * MINUTE
 """No fault in the last minutes, so that the last one can be seen to end."""

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import replace
 
 from anomaly.causes import advice
-from anomaly.clock import Ms, format_time
+from anomaly.clock import MINUTE, Ms, format_time
 from anomaly.denoise.shared import LEAST_MEMBERS
 from anomaly.denoise.tier import more_specific
 from anomaly.denoise.words import summary
@@ -12,6 +12,9 @@ from anomaly.denoise.world import Case, Memory, World
 from anomaly.records import Dropped, Entity, Evidence, Finding, Incident, Phase
 
 MOST_EVIDENCE = 12
+
+STRAGGLE: Ms = 2 * MINUTE
+"""How long a case waits for others that stir, beyond the uncertainty of the onsets."""
 
 
 def incident_id(cluster: str, entity: Entity, onset: Ms) -> str:
@@ -24,7 +27,7 @@ def settle_time(world: World, case: Case) -> Ms:
     """How long a soft case waits before a first verdict, so that simultaneity can be seen.
 
     Two steps where nobody else stirs; while others are past the same boundary and not confirmed yet, up to the
-    uncertainty of the onsets.
+    uncertainty of the onsets and STRAGGLE more: a group named too early is the wrong group.
     """
     confirmed = set(case.nodes)
     others = {
@@ -32,7 +35,7 @@ def settle_time(world: World, case: Case) -> Ms:
     }
     if len(others | confirmed) < LEAST_MEMBERS or not others:
         return 2 * world.step
-    return max(2 * world.step, max(finding.uncertainty for finding in case.findings))
+    return max(2 * world.step, max(finding.uncertainty for finding in case.findings) + STRAGGLE)
 
 
 def advance(

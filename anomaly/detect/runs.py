@@ -77,6 +77,8 @@ def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
         seen = not np.isnan(scored.observed[i, j])
         return None if run is not None and seen and _unjudged_too_long(run, scored.profile, at) else run
     past = value >= 1.0
+    if run is not None and run.confirmed is None and at - run.newest > _patience(scored.profile):
+        run = None
     if run is None:
         if not past:
             return None
@@ -90,6 +92,11 @@ def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
     if run.confirmed is None:
         return _towards_a_finding(run, scored.profile, at, past)
     return _towards_the_end(run, scored.profile, at, past)
+
+
+def _patience(profile: Profile) -> Ms:
+    """How long a hole an unconfirmed run bridges: what lies beyond it is another story (a node that came back)."""
+    return max(profile.persist, 3 * profile.uncertainty)
 
 
 def _unjudged_too_long(run: Run, profile: Profile, at: Ms) -> bool:

@@ -1,26 +1,25 @@
 """Absence, classified: what is gone, and what merely does not speak."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from anomaly.detect.absence import Absent, lost_devices, lost_nodes, silent_targets
 from tests.features.builders import NAN, panel
 
 DCGM, NODE = "dcgm", "node"
+Values = Mapping[tuple[str, str], Sequence[float]]
 
 
-def up(**targets: list[float]) -> dict[str, list[float]]:
-    return targets
-
-
-def nodes_lost(values: dict[tuple[str, str], list[float]], first: int = 1) -> dict[str, list[float]]:
+def nodes_lost(values: Values, first: int = 1) -> dict[str, list[float]]:
     return _by_name(lost_nodes(panel("up", list(values), list(values.values()), first)))
 
 
-def silent(values: dict[tuple[str, str], list[float]], first: int = 1) -> dict[str, list[float]]:
+def silent(values: Values, first: int = 1) -> dict[str, list[float]]:
     return _by_name(silent_targets(panel("up", list(values), list(values.values()), first)))
 
 
-def gpus_lost(values: dict[tuple[str, str], list[float]], first: int = 1) -> dict[str, list[float]]:
+def gpus_lost(values: Values, first: int = 1) -> dict[str, list[float]]:
     return _by_name(lost_devices(panel("gpu_temp", list(values), list(values.values()), first)))
 
 
@@ -37,30 +36,35 @@ def same(a: list[float], b: list[float]) -> bool:
 
 
 def test_one_target_down_is_telemetry_and_not_hardware() -> None:
-    values = {("a", DCGM): [1, 0, 0], ("a", NODE): [1, 1, 1]}
+    values: Values = {("a", DCGM): [1, 0, 0], ("a", NODE): [1, 1, 1]}
     assert nodes_lost(values)["a"] == [0, 0]
     assert silent(values) == {"a/dcgm": [1, 1], "a/node": [0, 0]}
 
 
 def test_all_targets_down_is_a_lost_node_and_no_silent_target() -> None:
-    values = {("a", DCGM): [1, 0, 0], ("a", NODE): [1, 0, 0], ("b", NODE): [1, 1, 1], ("b", DCGM): [1, 1, 1]}
+    values: Values = {("a", DCGM): [1, 0, 0], ("a", NODE): [1, 0, 0], ("b", NODE): [1, 1, 1], ("b", DCGM): [1, 1, 1]}
     assert nodes_lost(values) == {"a": [1, 1], "b": [0, 0]}
     assert same(silent(values)["a/dcgm"], [NAN, NAN])
 
 
 def test_a_gap_of_prometheus_is_no_verdict() -> None:
-    values = {("a", DCGM): [1, NAN, 1], ("a", NODE): [1, NAN, 1], ("b", DCGM): [1, NAN, 1], ("b", NODE): [1, NAN, 0]}
+    values: Values = {
+        ("a", DCGM): [1, NAN, 1],
+        ("a", NODE): [1, NAN, 1],
+        ("b", DCGM): [1, NAN, 1],
+        ("b", NODE): [1, NAN, 0],
+    }
     assert same(nodes_lost(values)["a"], [NAN, 0])
     assert same(silent(values)["b/node"], [NAN, 1])
 
 
 def test_a_node_removed_from_discovery_is_not_lost() -> None:
-    values = {("a", DCGM): [1, NAN], ("a", NODE): [1, NAN], ("b", DCGM): [1, 1], ("b", NODE): [1, 1]}
+    values: Values = {("a", DCGM): [1, NAN], ("a", NODE): [1, NAN], ("b", DCGM): [1, 1], ("b", NODE): [1, 1]}
     assert same(nodes_lost(values)["a"], [NAN])
 
 
 def test_a_node_with_one_target_is_never_called_lost() -> None:
-    values = {("a", NODE): [1, 0], ("b", NODE): [1, 1], ("b", DCGM): [1, 1]}
+    values: Values = {("a", NODE): [1, 0], ("b", NODE): [1, 1], ("b", DCGM): [1, 1]}
     assert same(nodes_lost(values)["a"], [NAN])
 
 
@@ -74,26 +78,26 @@ def test_a_target_that_was_never_up_does_not_count() -> None:
 
 
 def test_one_target_gone_from_discovery_and_the_other_down_is_lost() -> None:
-    values = {("a", DCGM): [1, NAN], ("a", NODE): [1, 0], ("b", DCGM): [1, 1], ("b", NODE): [1, 1]}
+    values: Values = {("a", DCGM): [1, NAN], ("a", NODE): [1, 0], ("b", DCGM): [1, 1], ("b", NODE): [1, 1]}
     assert nodes_lost(values)["a"] == [1]
 
 
 def test_a_gpu_missing_among_its_neighbours_is_gone() -> None:
-    values = {("a", "0"): [50.0, 50, 50], ("a", "1"): [50.0, NAN, NAN], ("b", "0"): [50.0, 50, 50]}
+    values: Values = {("a", "0"): [50.0, 50, 50], ("a", "1"): [50.0, NAN, NAN], ("b", "0"): [50.0, 50, 50]}
     found = gpus_lost(values)
     assert found["a/1"] == [1, 1]
     assert found["a/0"] == found["b/0"] == [0, 0]
 
 
 def test_all_gpus_of_a_node_missing_are_no_lost_gpus() -> None:
-    values = {("a", "0"): [50.0, NAN], ("a", "1"): [50.0, NAN], ("b", "0"): [50.0, 50]}
+    values: Values = {("a", "0"): [50.0, NAN], ("a", "1"): [50.0, NAN], ("b", "0"): [50.0, 50]}
     found = gpus_lost(values)
     assert same(found["a/0"], [NAN])
     assert same(found["a/1"], [NAN])
 
 
 def test_a_gpu_that_never_was_is_not_missed_and_one_that_comes_back_is_there() -> None:
-    values = {("a", "0"): [50.0, 50, 50], ("a", "1"): [NAN, NAN, 50.0], ("a", "2"): [50.0, NAN, 50.0]}
+    values: Values = {("a", "0"): [50.0, 50, 50], ("a", "1"): [NAN, NAN, 50.0], ("a", "2"): [50.0, NAN, 50.0]}
     found = gpus_lost(values)
     assert same(found["a/1"], [NAN, 0])
     assert found["a/2"] == [1, 0]

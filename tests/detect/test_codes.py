@@ -1,5 +1,7 @@
 """XID: a gauge that keeps the last code, of which only the changes are events."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -13,12 +15,15 @@ assert CODES is not None
 KEY = "node/a|0"
 
 
-def scores(values: list[float], first: int = 0, seen: dict[str, Seen] | None = None, watched: int = 0) -> list[float]:
+def scores(
+    values: Sequence[float], first: int = 0, seen: dict[str, Seen] | None = None, watched: int = 0
+) -> list[float]:
     assert CODES is not None
-    return judge(_panel(values, first), CODES, seen or {}, watched)[0][0].tolist()
+    found: list[float] = judge(_panel(values, first), CODES, seen or {}, watched)[0][0].tolist()
+    return found
 
 
-def _panel(values: list[float], first: int = 0) -> Panel:
+def _panel(values: Sequence[float], first: int = 0) -> Panel:
     return panel("xid", [("a", "0")], [values], first)
 
 

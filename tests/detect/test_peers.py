@@ -1,5 +1,7 @@
 """Peers: the arithmetic of "everybody but this one"."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,13 +20,13 @@ BUCKET = 300_000
 AT = 100 * BUCKET
 
 
-def habit_of(keys: tuple[str, ...], values: list[float]) -> Habit:
+def habit_of(keys: tuple[str, ...], values: Sequence[float]) -> Habit:
     """Eight closed buckets in which each row was as given."""
     ends = np.array([AT - (8 - i) * BUCKET for i in range(8)], np.int64)
     return Habit(keys, ends, np.repeat(np.array(values, float)[:, None], 8, axis=1))
 
 
-def score(values: Floats, spec: Peers, bad: str = "high", usual: list[float] | None = None) -> Floats:
+def score(values: Floats, spec: Peers, bad: str = "high", usual: Sequence[float] | None = None) -> Floats:
     keys = tuple(f"row{i}" for i in range(len(values)))
     scaled = peers.to_scale(values, spec)
     residual, spread = peers.residuals(scaled, [np.zeros(len(values), np.int64)], spec)

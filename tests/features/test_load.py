@@ -13,7 +13,8 @@ GPU = [("a", "0")]
 def mask(util: list[float], **other: object) -> list[bool]:
     found = busy_mask(panel("gpu_util", GPU, [util]), rows(GPU), panel("x", GPU, [util]).times, per_device=True)
     assert found is not None
-    return found[0].tolist()
+    listed: list[bool] = found[0].tolist()
+    return listed
 
 
 def test_a_gpu_is_judged_after_two_minutes_of_work() -> None:

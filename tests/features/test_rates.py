@@ -66,7 +66,8 @@ def test_seconds_are_those_since_the_previous_sample() -> None:
 
 def rate(*values: float, columns: int = 4) -> Floats:
     change, elapsed, _ = increases(np.array([values]), times(len(values)))
-    return windowed_rate(change, elapsed, columns)[0]
+    found: Floats = windowed_rate(change, elapsed, columns)[0]
+    return found
 
 
 def test_a_steady_counter_has_its_rate() -> None:

@@ -50,17 +50,17 @@ def parts_of(pipeline: Pipeline, source: Source, topology: Topology | None = Non
 
 
 def two_faults() -> tuple[Fault, Fault]:
-    """One node of each job: a GPU that overheats from 10:25 to 10:45, a GPU that is lost from 10:35 to 10:48."""
-    first, second = make_cluster(7, 12, 4, 2, rails=2).jobs
+    """One node of each job: a GPU that overheats from 10:20 to 10:40, a GPU that is lost from 10:28 to 10:41."""
+    first, second = make_cluster(7, 12, 2, 2, rails=2).jobs
     return (
-        Fault("thermal_throttle", (first.nodes[1],), at(25), at(45), 0.3, "2"),
-        Fault("gpu_lost", (second.nodes[2],), at(35), at(48), device="1"),
+        Fault("thermal_throttle", (first.nodes[1],), at(20), at(40), 0.3, "1"),
+        Fault("gpu_lost", (second.nodes[2],), at(28), at(41), device="1"),
     )
 
 
-def small_cluster(folder: Path, minutes: float = 70) -> Parts:
-    """Twelve nodes of four GPUs in two jobs, and `two_faults`."""
-    cluster = make_cluster(7, 12, 4, 2, rails=2)
+def small_cluster(folder: Path, minutes: float = 60) -> Parts:
+    """Twelve nodes of two GPUs in two jobs, and `two_faults`."""
+    cluster = make_cluster(7, 12, 2, 2, rails=2)
     source = SimulatedSource(Scenario(cluster, two_faults(), T0, at(minutes), seed=7))
     return parts_of(pipeline_in(folder), source, topology_of_csv(topology_csv(cluster)))
 

@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 # Ten kills each. A life killed before a commit comes as far as the commit before; one killed after it, a commit further.
 PLANS: dict[str, Plan] = {
     "before the samples are committed": [("before_commit:collect", nth) for nth in (1, 2, 2, 3, 1, 2, 2, 3, 2, 1)],
-    "after the samples are committed": [("after_commit:collect", nth) for nth in (1, 2, 1, 2, 1, 2, 1, 2, 1, 2)],
     "before a tick is committed": [("before_commit:tick", nth) for nth in (1, 2, 2, 3, 1, 2, 2, 3, 2, 1)],
     "after a tick is committed": [("after_commit:tick", nth) for nth in (1, 1, 1, 2, 1, 1, 1, 2, 1, 1)],
     "after the POST, before the outbox is marked": [("after_post", nth) for nth in (1, 2, 1, 2, 1, 2, 1, 2, 1, 2)],

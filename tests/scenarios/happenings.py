@@ -155,6 +155,55 @@ def checkpoints(cluster: Cluster, event: Event) -> None:
         at += event["every"]
 
 
+def job_waits(cluster: Cluster, event: Event) -> None:
+    """A job stands still: its GPUs spin at little power, nothing is sent, no step is done."""
+    during = cluster.during(event["at"], event.get("until"))
+    for node in cluster.members(event["job"]):
+        for key in cluster.gpu_keys([node]):
+            watts = cluster.gauges["gpu_power"][key] * np.where(during, 0.65, 0.0)
+            _add(cluster, "gpu_power", key, -watts)
+            _add(cluster, "gpu_temp", key, -0.08 * watts)
+        cluster.gauges["iteration_seconds"][event["job"], node][during] = np.nan
+        for rail in range(cluster.rails):
+            cluster.rates["rdma_bytes_received"][node, str(rail)] *= np.where(during, 1e-4, 1.0)
+
+
+def data_stalls(cluster: Cluster, event: Event) -> None:
+    """Every GPU of a job waits for its data again and again: utilisation and power saw, steps take longer."""
+    during = cluster.during(event["at"], event.get("until"))
+    hungry = during & (cluster.times // 30_000 % 3 == 0)
+    for node in cluster.members(event["job"]):
+        for key in cluster.gpu_keys([node]):
+            _times(cluster, "gpu_util", key, np.where(hungry, 0.3, 1.0))
+            _times(cluster, "gpu_power", key, np.where(hungry, 0.5, 1.0))
+    _job_waits(cluster, {**event, "job_slows": event["by"]}, event["at"], everybody=True)
+
+
+def host_pauses(cluster: Cluster, event: Event) -> None:
+    """One host cannot drain a rail and sends pause frames."""
+    during = cluster.during(event["at"], event.get("until"))
+    cluster.rates["pfc_pause_transmitted"][event["node"], str(event["rail"])] *= np.where(during, event["times"], 1.0)
+    _job_waits(cluster, event, event["at"])
+
+
+def corrected_errors(cluster: Cluster, event: Event) -> None:
+    """Single-bit errors of a GPU's memory, `per_second`."""
+    for key in _gpus(cluster, event):
+        cluster.rates["ecc_correctable"][key] += np.where(
+            cluster.during(event["at"], event.get("until")), event["per_second"], 0.0
+        )
+
+
+def cpu_taken(cluster: Cluster, event: Event) -> None:
+    """Something else uses the host's CPUs."""
+    during = cluster.during(event["at"], event.get("until"))
+    for node in _nodes(cluster, event):
+        cluster.gauges["cpu_busy_ratio"][node, ""] = np.clip(
+            cluster.gauges["cpu_busy_ratio"][node, ""] + np.where(during, event["more"], 0.0), 0, 1
+        )
+    _job_waits(cluster, event, event["at"])
+
+
 def relabel(cluster: Cluster, event: Event) -> None:
     """The nodes' GPU series go on under other labels (a driver version, a pod)."""
     for node in _nodes(cluster, event):
@@ -195,6 +244,11 @@ HAPPENINGS: dict[str, Callable[[Cluster, Event], None]] = {
     "prometheus away": prometheus_away,
     "job slows": job_slows,
     "checkpoints": checkpoints,
+    "job waits": job_waits,
+    "data stalls": data_stalls,
+    "host pauses": host_pauses,
+    "corrected errors": corrected_errors,
+    "cpu taken": cpu_taken,
     "relabel": relabel,
     "second exporter": second_exporter,
     "other sku": other_sku,

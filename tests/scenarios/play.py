@@ -72,7 +72,7 @@ def read(path: Path) -> Scenario:
 
 
 def _expected(entry: dict[str, Any]) -> Expected:
-    lists = {key: tuple(entry[key]) for key in ("fires", "resolves", "jobs") if key in entry}
+    lists: dict[str, Any] = {key: tuple(entry[key]) for key in ("fires", "resolves", "jobs") if key in entry}
     if "members" in entry:
         lists["members"] = _names(entry["members"])
     return Expected(**{**entry, **lists})
