@@ -79,8 +79,8 @@ def warm(parts: Parts) -> None:
     """What every child would do anew: imports that are lazy, the simulation, the codec of the state."""
     pa.array(["pyarrow imports pandas here"])
     decode(encode(Carried(State())))
-    for signal in parts.catalogue.signals.values():
-        parts.source.pull(Query(signal.name, signal.promql(STEP), T0, at(END), signal.native(STEP)))
+    for each in parts.catalogue.signals.values():
+        parts.source.pull(Query(each.name, each.promql(STEP), T0, at(END), each.native(STEP)))
 
 
 def main() -> None:
@@ -93,13 +93,13 @@ def main() -> None:
         if child == 0:
             try:
                 live_once(parts, url, killing(point, nth))
-            except BaseException:
+            except BaseException:  # noqa: BLE001 - a child must not go on as a second parent
                 sys.excepthook(*sys.exc_info())
                 os._exit(1)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         ends.append(os.waitstatus_to_exitcode(status))
-    print(json.dumps(ends))
+    sys.stdout.write(json.dumps(ends))
 
 
 if __name__ == "__main__":

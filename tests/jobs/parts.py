@@ -1,4 +1,4 @@
-"""What the jobs' tests are made of: a small simulated cluster with two faults, sources in memory, digests of a store."""
+"""What the jobs' tests are made of: a small cluster with two faults, a source in memory, digests of a store."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

@@ -22,7 +22,7 @@ Plan = Sequence[tuple[str, int]]
 
 ROOT = Path(__file__).parents[2]
 
-# Ten kills each. A life killed before a commit comes as far as the commit before; one killed after it, a commit further.
+# Ten kills each. A life killed before its n-th commit keeps n - 1 of them, one killed after it keeps n.
 PLANS: dict[str, Plan] = {
     "before the samples are committed": [("before_commit:collect", nth) for nth in (1, 2, 2, 3, 1, 2, 2, 3, 2, 1)],
     "before a tick is committed": [("before_commit:tick", nth) for nth in (1, 2, 2, 3, 1, 2, 2, 3, 2, 1)],
