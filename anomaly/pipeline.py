@@ -14,6 +14,7 @@ from anomaly.clock import MINUTE, Ms, align_down
 from anomaly.denoise.rules import Denoised, denoise
 from anomaly.denoise.world import Memory, World
 from anomaly.detect.codes import Seen
+from anomaly.detect.forest import NodeModel
 from anomaly.detect.habit import Habit, bucket_length
 from anomaly.detect.profiles import cause_and_hint, profiles
 from anomaly.detect.runs import Run, finding
@@ -26,6 +27,7 @@ from anomaly.features.ring import Ring, empty_ring, extend, grid
 from anomaly.judge import Scene, learn_habits, score_absence, score_signal
 from anomaly.panels import Panel
 from anomaly.records import Finding, Samples, Topology
+from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion
 from anomaly.signals.catalogue import Catalogue
 
 RING: Ms = 30 * MINUTE
@@ -109,7 +111,7 @@ def ticks_between(start: Ms, end: Ms, every: Ms) -> list[Ms]:
 
 
 def advance(
-    spec: Spec, batch: Batch, context: Context, state: State, at: Sequence[Ms]
+    spec: Spec, batch: Batch, context: Context, state: State, at: Sequence[Ms], model: NodeModel | None = None
 ) -> tuple[list[Tick], Context, State]:
     """The ticks at the times `at` (all within the batch, the last at its end), and context and state after them.
 
@@ -119,7 +121,7 @@ def advance(
     out: list[Tick] = []
     start = batch.start
     for block in _blocks(at, spec.bucket):
-        ticks, context, state = _block(spec, batch, start, block, context, state)
+        ticks, context, state = _block(spec, batch, start, block, context, state, model)
         out += ticks
         start = block[-1]
     return out, context, state
@@ -136,7 +138,7 @@ def _blocks(at: Sequence[Ms], bucket: Ms) -> list[list[Ms]]:
 
 
 def _block(
-    spec: Spec, batch: Batch, start: Ms, at: list[Ms], context: Context, state: State
+    spec: Spec, batch: Batch, start: Ms, at: list[Ms], context: Context, state: State, model: NodeModel | None
 ) -> tuple[list[Tick], Context, State]:
     end = at[-1]
     rings = remember(spec, batch, start, end, context.rings)
@@ -155,8 +157,11 @@ def _block(
         if signal.presence or name == "up":
             presence = presence_panel(signal, rings[name], batch.directory.signals[name], start)
             scored += score_absence(signal, presence, spec.step)
-    known = profiles(spec.catalogue.signals, spec.step)
-    runs = {name: dict(found) for name, found in state.runs.items()}
+    second = None
+    if model is not None:
+        second = second_opinion(spec.catalogue, scene, batch.directory.entities, context.habits, model, at)
+    known = profiles_with(profiles(spec.catalogue.signals, spec.step), model)
+    runs = {name: dict(found) for name, found in state.runs.items() if model or not is_forest(name)}
     memory = state.memory
     ticks: list[Tick] = []
     before = start
@@ -165,11 +170,17 @@ def _block(
             first, last = np.searchsorted(verdict.times, [before, tick], side="right").tolist()
             name = verdict.profile.name
             runs[name] = advance_runs(runs.get(name, {}), verdict, first, last)
+        if second is not None:
+            second.hear(scored, runs, before, tick)
         findings = _findings(spec, known, runs)
+        scores = _node_scores(scored, before, tick)
+        if second is not None:
+            findings = second.words(findings, tick)
+            scores += tuple(NodeScore(*found) for found in second.scores(tick))
         world = _world(spec, batch.directory, scene, runs, tick)
         told = denoise(world, memory, findings)
         memory = told.memory
-        ticks.append(Tick(tick, findings, told, _node_scores(scored, before, tick), world.coverage))
+        ticks.append(Tick(tick, findings, told, scores, world.coverage))
         before = tick
     habits, bucket_end = _learn(spec, scene, context.habits, runs, end, state.bucket_end)
     runs = {name: found for name, found in runs.items() if found}
@@ -226,12 +237,11 @@ def _kinds(spec: Spec, directory: Directory) -> NDArray[np.int64]:
 
 def _findings(spec: Spec, known: Mapping[str, Profile], runs: Mapping[str, Mapping[str, Run]]) -> tuple[Finding, ...]:
     out = []
-    for name, rows in runs.items():
-        found = known.get(name)
-        if found is None:
-            continue
-        codes = spec.catalogue[found.signal].codes
-        for run in rows.values():
+    # In the catalogue's order: that of `runs` depends on how many ticks are run at once.
+    for name, found in known.items():
+        signal = spec.catalogue.get(found.signal)
+        codes = signal.codes if signal else None
+        for run in runs.get(name, {}).values():
             if run.confirmed is not None:
                 cause, hint = cause_and_hint(codes, found, run.observed, run.device)
                 out.append(finding(run, found, cause, hint))
@@ -267,6 +277,8 @@ def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Ma
 def _stirring(runs: Mapping[str, Mapping[str, Run]]) -> dict[str, frozenset[str]]:
     out: dict[str, set[str]] = {}
     for name, rows in runs.items():
+        if is_forest(name):
+            continue
         nodes = {run.entity.name for run in rows.values() if run.confirmed is None and run.entity.kind == "node"}
         if nodes:
             out.setdefault(name.split(":", 1)[0], set()).update(nodes)
@@ -331,7 +343,7 @@ def _learn(
     closing = end - end % spec.bucket
     if closing <= bucket_end:
         return habits, bucket_end
-    flagged = {name: frozenset(found) for name, found in runs.items() if found}
+    flagged = held({name: frozenset(found) for name, found in runs.items() if found}, runs, scene)
     learnt = dict(habits)
     for name, panel in scene.panels.items():
         learnt |= learn_habits(spec.catalogue[name], panel, scene, habits, flagged, closing)

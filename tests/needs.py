@@ -17,7 +17,16 @@ BINARIES = {
     "prometheus": ("ANOMALY_PROMETHEUS", ("prometheus",), "prometheus"),
     "promtool": ("ANOMALY_PROMTOOL", ("promtool",), "prometheus"),
     "alertmanager": ("ANOMALY_ALERTMANAGER", ("prometheus-alertmanager", "alertmanager"), "prometheus-alertmanager"),
+    "node_exporter": (
+        "ANOMALY_NODE_EXPORTER",
+        ("prometheus-node-exporter", "node_exporter"),
+        "prometheus-node-exporter",
+    ),
+    "victoria_metrics": ("ANOMALY_VICTORIA_METRICS", ("victoria-metrics", "victoria-metrics-prod"), "victoria-metrics"),
 }
+
+EVERYWHERE = ("prometheus", "promtool", "alertmanager")
+"""What every end-to-end test needs; a test that needs more asks for it."""
 
 
 def required() -> bool:
@@ -34,8 +43,8 @@ def find_binary(name: str) -> Path | None:
 
 
 def missing_binaries() -> tuple[str, ...]:
-    """The keys of `BINARIES` that this machine lacks."""
-    return tuple(name for name in BINARIES if find_binary(name) is None)
+    """The keys of `EVERYWHERE` that this machine lacks."""
+    return tuple(name for name in EVERYWHERE if find_binary(name) is None)
 
 
 def binary(name: str) -> Path:

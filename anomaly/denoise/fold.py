@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from anomaly.denoise.world import AFTERMATH, BLAME_WINDOW, JOB_PATIENCE, Case, Memory, World
+from anomaly.denoise.world import AFTERMATH, BLAME_WINDOW, JOB_PATIENCE, JOB_SILENCE, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding
 
 
@@ -63,6 +63,9 @@ def blame(
             dropped.append(Dropped(finding, "effect_of", str(out[best].entity)))
             if out[best].hard or memory.fires(out[best].entity):
                 explained[job, finding.onset] = world.now
+            continue
+        if world.now - finding.last > JOB_SILENCE and memory.of(finding.entity) is None:
+            dropped.append(Dropped(finding, "job_silent"))
             continue
         if (job, finding.onset) in explained and not memory.fires(finding.entity):
             dropped.append(Dropped(finding, "aftermath"))

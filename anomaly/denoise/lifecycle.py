@@ -9,7 +9,7 @@ from anomaly.denoise.shared import LEAST_MEMBERS
 from anomaly.denoise.tier import more_specific
 from anomaly.denoise.words import summary
 from anomaly.denoise.world import Case, Memory, World
-from anomaly.records import Dropped, Entity, Evidence, Finding, Incident, Phase
+from anomaly.records import Dropped, Entity, Evidence, Finding, Incident, Phase, Severity
 
 MOST_EVIDENCE = 12
 
@@ -122,8 +122,11 @@ def _update(world: World, incident: Incident, case: Case) -> Incident:
         )
         return _describe(world, fired, case)
     rises = case.severity.rank > incident.severity.rank
+    # A mere pattern has told nobody its cause yet: the first cause that leaves our tables is the real one.
+    unnamed = rises and incident.severity is Severity.INFO and incident.frozen_cause == "unknown"
     after = replace(
         incident,
+        frozen_cause=case.cause if unnamed else incident.frozen_cause,
         severity=case.severity if rises else incident.severity,
         previous_severity=incident.severity if rises else None,
         cause=more_specific(incident.cause, case.cause),

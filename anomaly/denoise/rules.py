@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anomaly.denoise.breaker import breaker
+from anomaly.denoise.doubt import second_opinions
 from anomaly.denoise.fold import blame, fold
 from anomaly.denoise.lifecycle import advance
 from anomaly.denoise.shared import share_cause
@@ -17,9 +18,12 @@ REASONS: Mapping[str, str] = {
     "maintenance": "the node is in maintenance",
     "boot_grace": "the node has just booted",
     "shared_cause": "part of an incident on a whole group",
+    "second_opinion": "the forest agrees with what speaks for itself",
+    "model_stale": "so many nodes look odd to the forest at once that it is the model that no longer fits",
     "symptom_only": "a symptom that waiting for others also gives; it names no node",
     "effect_of": "the effect of another incident",
     "aftermath": "the explained slowdown of a job that has not recovered yet",
+    "job_silent": "a slow job that has stopped telling its step time, as it does when it ends",
     "waiting_for_culprit": "a slow job that still waits for a node to explain it",
     "breaker": "too many nodes would be blamed at once",
     "settling": "confirmed, and waiting to see whether others follow",
@@ -45,13 +49,14 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     """One tick of the rules. Persistence came before (a finding is what has lasted); kept + dropped = given."""
     ordered = tuple(sorted(findings, key=lambda finding: finding.key))
     expected, d1 = suppress_expected(world, ordered)
+    doubts, expected, d7 = second_opinions(world, memory, expected)
     groups, single, d2 = share_cause(world, memory, expected)
     nodes, slow, d3 = fold(single)
     cases, d4, memory = blame(world, memory, (*groups, *nodes), slow)
-    cases = tier(world, cases)
+    cases = tier(world, (*cases, *fold(doubts)[0]))
     cases, d5 = breaker(world, memory, cases)
     after, changed, d6 = advance(world, memory, cases)
-    dropped = _first_reason((*d1, *d2, *d3, *d4, *d5, *d6))
+    dropped = _first_reason((*d1, *d7, *d2, *d3, *d4, *d5, *d6))
     gone = {drop.finding.key for drop in dropped}
     return Denoised(after, changed, tuple(finding for finding in ordered if finding.key not in gone), dropped)
 

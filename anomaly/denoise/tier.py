@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from anomaly.causes import default_severity
+from anomaly.denoise.doubt import loudest
 from anomaly.denoise.world import Case, World
 from anomaly.records import Finding, Severity
 
@@ -58,10 +59,10 @@ def _judge(world: World, case: Case) -> Case:
     cause = cause_of(case)
     severity = default_severity(cause, hard=case.hard)
     if not case.hard:
-        signals = {finding.signal for finding in case.findings if finding.asymmetric or case.scope == "job"}
-        loudest = max((world.alone.get(signal, Severity.WARNING) for signal in signals), key=_rank, default=severity)
+        speaking = [finding for finding in case.findings if finding.asymmetric or case.scope == "job"]
+        most = max((loudest(world, finding) for finding in speaking), key=_rank, default=severity)
         if case.scope == "node":
-            severity = min(severity, loudest, key=_rank)
+            severity = min(severity, most, key=_rank)
     if cause == "telemetry":
         severity = Severity.INFO if case.scope == "node" else Severity.WARNING
     ratio = case.effect_ratio()

@@ -9,6 +9,9 @@ from anomaly.records import Entity, Finding, Incident, Phase, Scope, Severity
 JOB_PATIENCE: Ms = 5 * MINUTE
 """How long a slow job waits for a node to explain it before it is reported without one (heat takes minutes)."""
 
+JOB_SILENCE: Ms = 5 * MINUTE
+"""A slow job that has not said anything for this long has ended, or recovers; it begins no incident."""
+
 BLAME_WINDOW: Ms = 15 * MINUTE
 """How far before a job's slowdown the finding that explains it may begin: a GPU heats up long before it throttles."""
 

@@ -14,8 +14,6 @@ from tests.bench.measure import REPEATS, Row, Spent, peak_gib, timed
 
 CLUSTER_HOUR = 72e6
 """Samples of a 10,000-GPU cluster's hour: thirty signals at 15 s."""
-GROWTH_NODES = (4, 40, 400, 1200)
-"""1 k, 10 k, 100 k and 300 k series."""
 
 
 def measure(

@@ -15,6 +15,7 @@ from tests.jobs.parts import (
     STEP,
     T0,
     MemorySource,
+    Value,
     at,
     collect_to,
     conclusions,
@@ -47,6 +48,11 @@ def gpu_labels() -> list[Labels]:
 def wobble(labels: Labels, ts: Ms, size: float = 1.0) -> float:
     """Small, different for every series and instant, the same whenever it is asked."""
     return size * ((hash_of(labels) * 31 + ts // STEP * 17) % 11 - 5) / 5
+
+
+def with_hole(value: Value, start: Ms, end: Ms) -> Value:
+    """The same without anything in (start, end]."""
+    return lambda labels, ts: None if start < ts <= end else value(labels, ts)
 
 
 def hash_of(labels: Labels) -> int:
@@ -114,14 +120,8 @@ def test_a_gap_in_the_pull_is_closed_by_the_next_one(parts: Parts, source: Memor
 def test_a_gap_in_the_data_blames_nobody(parts: Parts, source: MemorySource, store: Store) -> None:
     """Every series stops for six minutes (Prometheus itself was down): missing data is no fault of a node."""
 
-    def with_gap(value: float) -> float | None:
-        return value
-
     for name, (labels, value) in list(source.signals.items()):
-        source.signals[name] = (
-            labels,
-            lambda each, ts, value=value: None if at(20) < ts <= at(26) else with_gap(value(each, ts)),
-        )
+        source.signals[name] = (labels, with_hole(value, at(20), at(26)))
     collect_to(parts, store, at(40))
     assert score_to(parts, store, at(40)).ticks == 40
     assert named(store) == set()
@@ -184,16 +184,14 @@ def test_the_last_sample_before_a_chunk_stays(parts: Parts, store: Store) -> Non
 # ── a late sample ──
 
 
-def test_a_late_sample_is_kept_aside_and_changes_no_history(
-    parts: Parts, source: MemorySource, store: Store, tmp_path: Path
-) -> None:
-    """One GPU's samples of 10:12 to 10:14 arrive only after 10:20, and they look like a fault."""
+def test_a_late_sample_is_kept_aside_and_changes_no_history(parts: Parts, source: MemorySource, store: Store) -> None:
+    """One GPU's sample of 10:16:30 arrives only after 10:20, and it looks like a fault."""
     labels, value = source.signals["gpu_temp"]
     late = gpu_labels()[5]
     arrived = [False]
 
     def held_back(each: Labels, ts: Ms) -> float | None:
-        if each == late and at(12) < ts <= at(14):
+        if each == late and ts == at(16.5):
             return 104.0 if arrived[0] else None
         return value(each, ts)
 
@@ -204,19 +202,17 @@ def test_a_late_sample_is_kept_aside_and_changes_no_history(
     history = store.read("gpu_temp", T0, at(20))
 
     arrived[0] = True
-    found = collect(parts, store, at(21) + 30_000)
-    assert found.late == 4, "the check for late samples looks back two of its intervals"
-    again = collect(parts, store, at(22) + 30_000)
-    assert again.late == 0, "what is known to be late is not told twice"
-    assert [(ts, value) for _, ts, value, _ in store.late_samples(0, 2**62)] == [
-        (at(12) + number * 2 * STEP, 104.0) for number in (1, 2, 3, 4)
-    ]
+    assert collect(parts, store, at(24)).late == 0, "looked for every five minutes only"
+    found = collect(parts, store, at(26))
+    assert found.late == 1, "the search looks back two of its intervals"
+    assert collect(parts, store, at(31)).late == 0, "what is known to be late is not told twice"
+    assert [(ts, value) for _, ts, value, _ in store.late_samples(0, 2**62)] == [(at(16.5), 104.0)]
     after = store.read("gpu_temp", T0, at(20))
     assert sorted(zip(after.series_id, after.ts, after.values, strict=True)) == sorted(
         zip(history.series_id, history.ts, history.values, strict=True)
     )
     assert differences(before, conclusions(parts, store)) == []
-    score_to(parts, store, at(22))
+    score_to(parts, store, at(30))
     assert named(store) == set()
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -251,7 +251,3 @@ def broken_laws(ticks: Sequence[Tick]) -> list[str]:
             if incident.onset > incident.fired_at:
                 out.append(f"{at:g}: {incident.entity} fires before its onset")
     return out
-
-
-def shorter(scenario: Scenario, minutes: int) -> Scenario:
-    return replace(scenario, minutes=minutes)

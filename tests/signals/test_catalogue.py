@@ -70,7 +70,7 @@ def test_a_signal_is_pulled_no_finer_than_its_exporter_refreshes_it() -> None:
 def test_a_window_holds_four_samples_and_two_minutes() -> None:
     assert CATALOGUE["symbol_errors"].window(15_000) == 2 * MINUTE
     assert CATALOGUE["symbol_errors"].window(60_000) == 4 * MINUTE
-    assert "[120s]" in CATALOGUE["storage_p99"].promql(15_000)
+    assert "[2m]" in CATALOGUE["storage_p99"].promql(15_000)
 
 
 def test_an_unknown_pack_is_named_with_the_nearest() -> None:

@@ -1,0 +1,367 @@
+"""Charts that an on-call engineer can read: an incident against its peers, all incidents in time, what jobs felt."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anomaly.analyst.drawing import (
+    BAND,
+    CULPRIT,
+    LEVELS,
+    PEERS,
+    WIDTH,
+    Chart,
+    altair,
+    axis_of,
+    finished,
+    furthest,
+    moment,
+    number,
+    quantiles,
+    span_layers,
+    thin,
+    time_axis,
+    window_of,
+)
+from anomaly.analyst.frames import table_of
+from anomaly.analyst.measured import panel_of, signal_of
+from anomaly.analyst.peers import Group, peers_within
+from anomaly.analyst.state import State
+from anomaly.clock import Ms, format_duration, to_ms
+from anomaly.detect.peers import LEAST_PEERS
+from anomaly.errors import StoreError, UsageError
+from anomaly.features.index import Directory
+from anomaly.panels import Panel
+from anomaly.records import Floats, Incident, Ints
+from anomaly.signals.model import Signal
+from anomaly.store.published import read_incidents
+
+MOST_SIGNALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One signal of one node and of those it is compared with, in the axis' unit, over the window of an incident."""
+
+    signal: Signal
+    unit: str
+    times: Ints
+    own: Floats
+    own_devices: tuple[str, ...]
+    others: Floats
+    other_nodes: tuple[str, ...]
+    common: str
+
+
+def timeline(state: State[Any], incident: str | Incident, node: str | None = None) -> Chart:
+    """The signals behind an incident on its node (of a group: on its worst member, or on `node`), one above the other.
+
+    Each with its peers' median and 10-90 % band, the incident's span, its onset and when it was told. Raises
+    UsageError for an unknown incident and StoreError when the samples of that time are not published (yet).
+    """
+    found = _incident(state, incident)
+    node = node or _worst_node(state, found)
+    start, end = window_of(found, state.scored_through)
+    names = list(found.signals)
+    shown: list[_Compared] = []
+    failed: StoreError | UsageError | None = None
+    for name in sorted(names, key=lambda each: _rank(found, each)):
+        try:
+            shown.append(_compared(state, found, name, node, start, end))
+        except (StoreError, UsageError) as error:
+            failed = failed or error
+    if not shown:
+        raise failed or UsageError(f"incident {found.id} names no signal", "look at state.evidence(id)")
+    shown = shown[:MOST_SIGNALS]
+    charts = [_against_band(each, found, node, start, end, last=each is shown[-1]) for each in shown]
+    left = len(names) - len(shown)
+    more = [f"{left} more signals are left out: {', '.join(names[-left:])}"] if left else []
+    title = found.summary.split("; since")[0]
+    who = node if found.scope == "node" else f"{node}, one of {len(found.nodes)} nodes behind {found.entity.name}"
+    return finished(altair().vconcat(*charts, spacing=12), title, [f"{who}, against its peers", *more])
+
+
+def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end: Ms, *, last: bool) -> Chart:
+    alt = altair()
+    times, own = thin(each.times, each.own, each.signal.bad, len(each.own))
+    band_times, others = thin(each.times, each.others, each.signal.bad, len(each.own))
+    low, median, high = quantiles(others, (0.1, 0.5, 0.9))
+    lines = [
+        {"time": at, "device": device, "value": number(value)}
+        for device, row in zip(each.own_devices, own.tolist(), strict=True)
+        for at, value in zip(times.tolist(), row, strict=True)
+    ]
+    band = [
+        {"time": at, "low": number(a), "median": number(m), "high": number(b)}
+        for at, a, m, b in zip(band_times.tolist(), low.tolist(), median.tolist(), high.tolist(), strict=True)
+    ]
+    legend = [node, "peers: median", "peers: 10–90 %"]
+    colour = alt.Scale(domain=legend, range=[CULPRIT, PEERS, BAND])
+    x = time_axis(start, end, titled=last)
+    y_scale = alt.Scale(zero=each.signal.kind in ("counter", "state", "event"), nice=True)
+    axis = alt.Axis(title=each.unit, format="~s" if each.unit.endswith("/s") else "~g", tickCount=4)
+    y = alt.Y("value:Q", scale=y_scale, axis=axis)
+    step = "step-after" if each.signal.kind in ("state", "event") else "linear"
+    device = [alt.Tooltip("device:N", title="device")] if any(each.own_devices) else []
+    shade = alt.Chart(alt.Data(values=band)).encode(x=x, color=alt.Color("who:N", scale=colour))
+
+    def named(who: str) -> dict[str, str]:
+        return {"who": json.dumps(who)}  # a string literal in Vega's expressions too
+
+    layers = [
+        *span_layers(incident, start, end, words=False),
+        shade.transform_calculate(**named(legend[2]))
+        .mark_area(opacity=0.6, interpolate=step)
+        .encode(y=alt.Y("low:Q", scale=y_scale, axis=axis), y2="high:Q"),
+        shade.transform_calculate(**named(legend[1]))
+        .mark_line(strokeWidth=1.5, interpolate=step)
+        .encode(
+            y=alt.Y("median:Q", scale=y_scale, axis=axis),
+            tooltip=[moment("time", "time"), alt.Tooltip("median:Q", title="peers' median", format=".4~g")],
+        ),
+        alt.Chart(alt.Data(values=lines))
+        .transform_calculate(**named(node))
+        .mark_line(strokeWidth=1.5, opacity=0.85, interpolate=step)
+        .encode(
+            x=x,
+            y=y,
+            detail="device:N",
+            color=alt.Color("who:N", scale=colour),
+            tooltip=[moment("time", "time"), *device, alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
+        ),
+    ]
+    devices = f" ({', '.join(each.own_devices)})" if any(each.own_devices) else ""
+    words = alt.TitleParams(
+        f"{each.signal.name}{devices}: {each.signal.about}",
+        subtitle=f"peers: {each.common}",
+        anchor="start",
+        fontSize=11,
+        subtitleFontSize=10,
+        subtitleColor=PEERS,
+    )
+    return alt.layer(*layers).properties(width=WIDTH, height=90, title=words)
+
+
+def peers_chart(
+    state: State[Any], incident: str | Incident, signal: str | None = None, node: str | None = None
+) -> Chart:
+    """One signal of an incident's node among its peers: a line for every node, the culprit's (or the members') in red.
+
+    A line is the node's worst device. `signal` is the first gauge of the evidence when not given. Errors as of
+    `timeline`.
+    """
+    alt = altair()
+    found = _incident(state, incident)
+    node = node or _worst_node(state, found)
+    start, end = window_of(found, state.scored_through)
+    ranked = sorted(found.signals, key=lambda each: _rank(found, each))
+    name = signal or next((each for each in ranked if signal_of(each).kind == "gauge"), ranked[0])
+    each = _compared(state, found, name, node, start, end)
+    who = sorted(set(each.other_nodes))
+    places = np.array(each.other_nodes)
+    table = np.vstack(
+        [furthest(each.own, each.signal.bad, 0)]
+        + [furthest(each.others[places == other], each.signal.bad, 0) for other in who]
+    )
+    times, table = thin(each.times, table, each.signal.bad, len(table))
+    groups = [node, f"its {len(who)} peers"]
+    rows = [
+        {"time": at, "node": name_, "group": groups[0 if i == 0 else 1], "value": number(value)}
+        for i, (name_, line) in enumerate(zip([node, *who], table.tolist(), strict=True))
+        for at, value in zip(times.tolist(), line, strict=True)
+    ]
+    several = len(each.own_devices) > 1
+    worst = "lowest" if each.signal.bad == "low" else "highest"
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=time_axis(start, end),
+        y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=each.unit, format="~g")),
+        detail="node:N",
+        color=alt.Color("group:N", scale=alt.Scale(domain=groups, range=[CULPRIT, BAND])),
+        tooltip=[moment("time", "time"), "node:N", alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
+    )
+    crowd = base.transform_filter(alt.datum.group == groups[1]).mark_line(strokeWidth=1.2)
+    culprit = base.transform_filter(alt.datum.group == groups[0]).mark_line(strokeWidth=2.5)
+    chart = alt.layer(*span_layers(found, start, end), crowd, culprit).properties(width=WIDTH, height=240)
+    how = f"each line is a node; of several devices the {worst}" if several else "each line is a node"
+    return finished(chart, f"{name} of {node} among its peers", [each.signal.about, f"peers: {each.common}; {how}"])
+
+
+def incident_overview(state: State[Any]) -> Chart:
+    """All incidents in time: a bar from onset to end, a tick where it was told; open ones reach to the last tick."""
+    alt = altair()
+    through = state.scored_through
+    found = [each for each in read_incidents(state.directory) if each.fired_at]
+    if not found or through is None:
+        raise StoreError(
+            "there are no incidents to show", "score more, or look at state.dropped() for what was set aside"
+        )
+    now = to_ms(through)
+    rows = [_bar(each, now) for each in found[-200:]]
+    order = [row["where"] for row in rows]
+    start = min(row["time"] for row in rows)
+    margin = max((now - start) // 12, 60_000)
+    levels = [LEVELS[key] for key in LEVELS]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=time_axis(start - margin, now),
+        y=alt.Y("where:N", sort=order, axis=alt.Axis(title=None, labelLimit=320, labelFontSize=11)),
+    )
+    bars = base.mark_bar(height=14, cornerRadius=2).encode(
+        x2="until:T",
+        color=alt.Color("level:N", scale=alt.Scale(domain=[w for w, _ in levels], range=[c for _, c in levels])),
+        tooltip=[
+            alt.Tooltip("summary:N", title="what"),
+            moment("time", "onset"),
+            moment("told", "alerted"),
+            moment("until", "until"),
+            alt.Tooltip("id:N", title="id"),
+        ],
+    )
+    told = alt.Chart(alt.Data(values=rows)).mark_tick(color="black", thickness=2, height=20)
+    told = told.encode(x=alt.X("told:T"), y=alt.Y("where:N", sort=order))
+    words = base.mark_text(align="left", dx=6, fontSize=10, color=PEERS).encode(x="until:T", text="words:N")
+    chart = alt.layer(bars, told, words).properties(width=WIDTH, height=alt.Step(28))
+    return finished(
+        chart,
+        f"{len(rows)} incidents",
+        "bar: from onset to end, coloured by the loudest it became; black tick: when it was told",
+    )
+
+
+def _bar(incident: Incident, now: Ms) -> dict[str, Any]:
+    until = incident.resolved_at or now
+    slower = f", job {incident.impact_ratio:.0%} slower" if incident.impact_ratio else ""
+    others = f", {len(incident.victims)} nodes suffer" if incident.victims else ""
+    state = format_duration((until - incident.onset) // 60_000 * 60_000) if incident.resolved_at else "still open"
+    many = f" ×{len(incident.nodes)}" if len(incident.nodes) > 1 else ""
+    return {
+        "id": incident.id,
+        "where": f"{incident.entity.name}{many} · {incident.cause.replace('_', ' ')}",
+        "time": incident.onset,
+        "told": incident.fired_at,
+        "until": until,
+        "level": LEVELS[incident.severity.value][0],
+        "summary": incident.summary,
+        "words": f"{state}{slower}{others}",
+    }
+
+
+def jobs_chart(state: State[Any], incident: str | Incident) -> Chart:
+    """Time per training step of every job around an incident; those it slowed are coloured. Errors as of `timeline`."""
+    alt = altair()
+    found = _incident(state, incident)
+    start, end = window_of(found, state.scored_through)
+    have = dict.fromkeys(table_of(state.directory, "series").column("signal").to_pylist())
+    speeds = [each for each in map(signal_of, have) if each.entity_kind == "job" and each.kind == "gauge"]
+    if not speeds:
+        raise UsageError("no signal tells how fast the jobs are", "add the pack `training` to the pipeline")
+    signal = speeds[0]
+    panel = panel_of(state.directory, signal.name, start, end)
+    unit, factor = axis_of(signal)
+    times, values = thin(panel.times, panel.values * factor, signal.bad, len(panel.rows))
+    rows = [
+        {"time": at, "job": entity.name, "value": number(value), "touched": entity.name in found.jobs}
+        for entity, line in zip(panel.rows.entities, values.tolist(), strict=True)
+        for at, value in zip(times.tolist(), line, strict=True)
+    ]
+    jobs = sorted({entity.name for entity in panel.rows.entities})
+    hues = iter([CULPRIT, "#2e6da4", "#6b8e23", "#8e5ea2", "#d08c2f", "#2a9d8f"] * (1 + len(jobs) // 6))
+    colours = [next(hues) if job in found.jobs else BAND for job in jobs]
+    lines = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(strokeWidth=1.8)
+        .encode(
+            x=time_axis(start, end),
+            y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=f"{unit} per step", format="~g")),
+            color=alt.Color("job:N", scale=alt.Scale(domain=jobs, range=colours)),
+            tooltip=[moment("time", "time"), "job:N", alt.Tooltip("value:Q", title=unit, format=".3~g")],
+        )
+    )
+    chart = alt.layer(*span_layers(found, start, end), lines).properties(width=WIDTH, height=200)
+    touched = ", ".join(found.jobs) or "none"
+    return finished(
+        chart, f"What the jobs felt: {signal.about}", f"jobs on the nodes of this incident: {touched}; others in grey"
+    )
+
+
+# ── what is compared ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _incident(state: State[Any], incident: str | Incident) -> Incident:
+    return incident if isinstance(incident, Incident) else state.incident(incident)
+
+
+def _rank(incident: Incident, signal: str) -> int:
+    """Where the signal first stands in the evidence, which is worst first."""
+    places = [i for i, item in enumerate(incident.evidence) if item.signal == signal]
+    return min(places, default=len(incident.evidence))
+
+
+def _worst_node(state: State[Any], incident: Incident) -> str:
+    """The node itself; of a group or job the member with the highest score for one of its signals."""
+    if incident.scope == "node" or not incident.nodes:
+        return incident.entity.name
+    until = incident.resolved_at or incident.updated_at
+    found = [
+        row
+        for row in table_of(
+            state.directory, "findings", "onset", incident.onset - incident.uncertainty, until
+        ).to_pylist()
+        if row["name"] in incident.nodes and row["signal"] in incident.signals
+    ]
+    return max(found, key=lambda row: row["peak"])["name"] if found else incident.nodes[0]
+
+
+def _compared(state: State[Any], incident: Incident, name: str, node: str, start: Ms, end: Ms) -> _Compared:
+    """The rows of the node's devices that the evidence names (all when it names none of them), and their peers'."""
+    names = Directory()
+    panel = panel_of(state.directory, name, start, end, names)
+    signal = signal_of(name)
+    unit, factor = axis_of(signal)
+    if signal.entity_kind == "job":
+        groups, common = _jobs(panel, incident), "all other jobs"
+    else:
+        groups = peers_within(state.directory, panel, names, node, incident.onset)
+        named = {item.device for item in incident.evidence if item.signal == name}
+        groups = [each for each in groups if panel.rows.devices[each.row] in named] or groups
+        common = _in_words(panel, groups)
+    if incident.scope == "group" and signal.entity_kind != "job":
+        groups, common = _outsiders(panel, incident, groups)
+    own = [each.row for each in groups]
+    peers = np.unique(np.concatenate([each.peers for each in groups])).astype(np.int64)
+    return _Compared(
+        signal,
+        unit,
+        panel.times,
+        panel.values[own] * factor,
+        tuple(panel.rows.devices[row] for row in own),
+        panel.values[peers] * factor,
+        tuple(panel.rows.entities[row].name for row in peers.tolist()),
+        common,
+    )
+
+
+def _in_words(panel: Panel, groups: Sequence[Group]) -> str:
+    nodes = {panel.rows.entities[row].name for each in groups for row in each.peers.tolist()}
+    return f"{groups[0].common} ({len(nodes)} nodes)" if nodes else "none: too few like it"
+
+
+def _outsiders(panel: Panel, incident: Incident, groups: Sequence[Group]) -> tuple[list[Group], str]:
+    """Members of a group suffer alike: those outside show what is normal, on the same device where enough have it."""
+    outside = np.array([entity.name not in incident.nodes for entity in panel.rows.entities])
+    device = np.array(panel.rows.devices)
+    out = []
+    for each in groups:
+        same = np.flatnonzero(outside & (device == device[each.row]))
+        out.append(Group(each.row, same if len(same) + 1 >= LEAST_PEERS else np.flatnonzero(outside), "outside"))
+    nodes = {panel.rows.entities[row].name for each in out for row in each.peers.tolist()}
+    return out, f"the {len(nodes)} nodes that {incident.entity.name} did not touch"
+
+
+def _jobs(panel: Panel, incident: Incident) -> list[Group]:
+    touched = np.array([e.name in (*incident.jobs, incident.entity.name) for e in panel.rows.entities])
+    if not touched.any():
+        raise UsageError(f"{panel.signal} has no series of the incident's jobs", "look at state.series()")
+    return [Group(row, np.flatnonzero(~touched), "other jobs") for row in np.flatnonzero(touched).tolist()]

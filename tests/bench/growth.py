@@ -1,0 +1,29 @@
+"""Time and memory of scoring in bulk against the number of series."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tests.bench import batch
+from tests.bench.measure import Row, exponent
+
+NODES = (4, 40, 400, 1200)
+"""1 k, 10 k, 100 k and 300 k series."""
+
+
+def rows(nodes: tuple[int, ...] = NODES, minutes: int = 11) -> list[Row]:
+    """Each size in a process of its own, so that its peak memory is its own."""
+    found = []
+    for size in nodes:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            found.append(pool.submit(batch.measure, size, minutes).result())
+    series = [one[0] for one in found]
+    seconds = [one[2] for one in found]
+    peaks = [one[3] for one in found]
+    said = ", ".join(f"{count:,}: {took:.2f} s, {peak:.2f} GiB" for count, _, took, peak in found)
+    # The interpreter and its libraries are there for one series as for a million: only what comes on top grows.
+    grown = [(count, peak - peaks[0]) for count, peak in zip(series[1:], peaks[1:], strict=True)]
+    out = [Row("growth of time with series", exponent(series, seconds), "(exponent)", 1.05, note=said)]
+    if len(grown) > 1:
+        slope = exponent(*zip(*grown, strict=True))
+        out.append(Row("growth of memory with series", slope, "(exponent)", 1.05, note="above the smallest size"))
+    return out
