@@ -171,6 +171,8 @@ class Phase(StrEnum):
     FIRING = "firing"
     RESOLVED = "resolved"
     LOST = "lost_sight"
+    CLOSED = "closed"
+    """By a person, whatever the signals say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,13 @@ from tests import needs
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """All end-to-end tests run on one xdist worker: each starts several processes on a small machine."""
+    """End-to-end tests run one after the other on one xdist worker: each starts several processes on a small machine.
+
+    The main line waits in real time for most of a quarter of an hour and has a worker to itself.
+    """
     if item.get_closest_marker("e2e"):
-        item.add_marker(pytest.mark.xdist_group("e2e"))
+        waits = item.nodeid.startswith("tests/e2e/test_main_line.py")
+        item.add_marker(pytest.mark.xdist_group("e2e-main-line" if waits else "e2e"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

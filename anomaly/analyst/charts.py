@@ -11,12 +11,14 @@ from anomaly.analyst.drawing import (
     BAND,
     CULPRIT,
     LEVELS,
+    NUMBER,
     PEERS,
     WIDTH,
     Chart,
     altair,
     axis_of,
     finished,
+    frame,
     furthest,
     moment,
     number,
@@ -27,13 +29,12 @@ from anomaly.analyst.drawing import (
     window_of,
 )
 from anomaly.analyst.frames import table_of
-from anomaly.analyst.measured import panel_of, signal_of
-from anomaly.analyst.peers import Group, peers_within
+from anomaly.analyst.measured import Measured, measure, signal_of
+from anomaly.analyst.peers import JOB_CARRIERS, Group, peers_within
 from anomaly.analyst.state import State
-from anomaly.clock import Ms, format_duration, to_ms
+from anomaly.clock import MINUTE, Ms, format_duration, to_ms
 from anomaly.detect.peers import LEAST_PEERS
 from anomaly.errors import StoreError, UsageError
-from anomaly.features.index import Directory
 from anomaly.panels import Panel
 from anomaly.records import Floats, Incident, Ints
 from anomaly.signals.model import Signal
@@ -65,26 +66,26 @@ def timeline(state: State[Any], incident: str | Incident, node: str | None = Non
     found = _incident(state, incident)
     node = node or _worst_node(state, found)
     start, end = window_of(found, state.scored_through)
-    names = list(found.signals)
-    shown: list[_Compared] = []
-    failed: StoreError | UsageError | None = None
-    for name in sorted(names, key=lambda each: _rank(found, each)):
-        try:
-            shown.append(_compared(state, found, name, node, start, end))
-        except (StoreError, UsageError) as error:
-            failed = failed or error
+    names = sorted(found.signals, key=lambda each: _rank(found, each))
+    measured = measure(state.directory, names[:MOST_SIGNALS], start, end, also=JOB_CARRIERS)
+    shown = [
+        _compared(measured, found, name, node) for name in names[:MOST_SIGNALS] if _has(measured, name, node, found)
+    ]
     if not shown:
-        raise failed or UsageError(f"incident {found.id} names no signal", "look at state.evidence(id)")
-    shown = shown[:MOST_SIGNALS]
-    charts = [_against_band(each, found, node, start, end, last=each is shown[-1]) for each in shown]
-    left = len(names) - len(shown)
-    more = [f"{left} more signals are left out: {', '.join(names[-left:])}"] if left else []
+        raise StoreError(f"none of the signals of {found.id} has samples of {node}", "look at state.series()")
+    charts = [
+        _against_band(each, found, node, start, end, first=each is shown[0], last=each is shown[-1]) for each in shown
+    ]
+    left = names[MOST_SIGNALS:]
+    more = [f"left out: {', '.join(left)}"] if left else []
     title = found.summary.split("; since")[0]
     who = node if found.scope == "node" else f"{node}, one of {len(found.nodes)} nodes behind {found.entity.name}"
     return finished(altair().vconcat(*charts, spacing=12), title, [f"{who}, against its peers", *more])
 
 
-def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end: Ms, *, last: bool) -> Chart:
+def _against_band(
+    each: _Compared, incident: Incident, node: str, start: Ms, end: Ms, *, first: bool, last: bool
+) -> Chart:
     alt = altair()
     times, own = thin(each.times, each.own, each.signal.bad, len(each.own))
     band_times, others = thin(each.times, each.others, each.signal.bad, len(each.own))
@@ -102,17 +103,17 @@ def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end
     colour = alt.Scale(domain=legend, range=[CULPRIT, PEERS, BAND])
     x = time_axis(start, end, titled=last)
     y_scale = alt.Scale(zero=each.signal.kind in ("counter", "state", "event"), nice=True)
-    axis = alt.Axis(title=each.unit, format="~s" if each.unit.endswith("/s") else "~g", tickCount=4)
+    axis = alt.Axis(title=each.unit, format=NUMBER, tickCount=4)
     y = alt.Y("value:Q", scale=y_scale, axis=axis)
     step = "step-after" if each.signal.kind in ("state", "event") else "linear"
     device = [alt.Tooltip("device:N", title="device")] if any(each.own_devices) else []
-    shade = alt.Chart(alt.Data(values=band)).encode(x=x, color=alt.Color("who:N", scale=colour))
+    shade = alt.Chart(frame(band)).encode(x=x, color=alt.Color("who:N", scale=colour))
 
     def named(who: str) -> dict[str, str]:
         return {"who": json.dumps(who)}  # a string literal in Vega's expressions too
 
     layers = [
-        *span_layers(incident, start, end, words=False),
+        *span_layers(incident, start, end, words=first, titled=last),
         shade.transform_calculate(**named(legend[2]))
         .mark_area(opacity=0.6, interpolate=step)
         .encode(y=alt.Y("low:Q", scale=y_scale, axis=axis), y2="high:Q"),
@@ -122,7 +123,7 @@ def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end
             y=alt.Y("median:Q", scale=y_scale, axis=axis),
             tooltip=[moment("time", "time"), alt.Tooltip("median:Q", title="peers' median", format=".4~g")],
         ),
-        alt.Chart(alt.Data(values=lines))
+        alt.Chart(frame(lines))
         .transform_calculate(**named(node))
         .mark_line(strokeWidth=1.5, opacity=0.85, interpolate=step)
         .encode(
@@ -133,7 +134,8 @@ def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end
             tooltip=[moment("time", "time"), *device, alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
         ),
     ]
-    devices = f" ({', '.join(each.own_devices)})" if any(each.own_devices) else ""
+    several = f"{len(each.own_devices)} devices" if len(each.own_devices) > 4 else ", ".join(each.own_devices)
+    devices = f" ({several})" if several else ""
     words = alt.TitleParams(
         f"{each.signal.name}{devices}: {each.signal.about}",
         subtitle=f"peers: {each.common}",
@@ -141,6 +143,7 @@ def _against_band(each: _Compared, incident: Incident, node: str, start: Ms, end
         fontSize=11,
         subtitleFontSize=10,
         subtitleColor=PEERS,
+        offset=16 if first else 4,
     )
     return alt.layer(*layers).properties(width=WIDTH, height=90, title=words)
 
@@ -150,7 +153,7 @@ def peers_chart(
 ) -> Chart:
     """One signal of an incident's node among its peers: a line for every node, the culprit's (or the members') in red.
 
-    A line is the node's worst device. `signal` is the first gauge of the evidence when not given. Errors as of
+    A line is the node's worst device. Without `signal` the one of the evidence that best tells nodes apart. Errors as of
     `timeline`.
     """
     alt = altair()
@@ -158,8 +161,10 @@ def peers_chart(
     node = node or _worst_node(state, found)
     start, end = window_of(found, state.scored_through)
     ranked = sorted(found.signals, key=lambda each: _rank(found, each))
-    name = signal or next((each for each in ranked if signal_of(each).kind == "gauge"), ranked[0])
-    each = _compared(state, found, name, node, start, end)
+    ranked.sort(key=lambda each: (signal_of(each).kind != "gauge", not signal_of(each).asymmetric))
+    name = signal or ranked[0]
+    measured = measure(state.directory, [name], start, end, also=JOB_CARRIERS)
+    each = _compared(measured, found, name, node)
     who = sorted(set(each.other_nodes))
     places = np.array(each.other_nodes)
     table = np.vstack(
@@ -175,9 +180,10 @@ def peers_chart(
     ]
     several = len(each.own_devices) > 1
     worst = "lowest" if each.signal.bad == "low" else "highest"
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    data = frame(rows)
+    base = alt.Chart(data).encode(
         x=time_axis(start, end),
-        y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=each.unit, format="~g")),
+        y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=each.unit, format=NUMBER)),
         detail="node:N",
         color=alt.Color("group:N", scale=alt.Scale(domain=groups, range=[CULPRIT, BAND])),
         tooltip=[moment("time", "time"), "node:N", alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
@@ -202,10 +208,13 @@ def incident_overview(state: State[Any]) -> Chart:
     rows = [_bar(each, now) for each in found[-200:]]
     order = [row["where"] for row in rows]
     start = min(row["time"] for row in rows)
-    margin = max((now - start) // 12, 60_000)
+    start -= max((now - start) // 12, MINUTE)
+    # The words stand behind the bars: leave them room, at about 5.5 pixels a letter.
+    room = [(row["until"] - start) * WIDTH / max(WIDTH - 5.5 * len(row["words"]) - 12, 100) for row in rows]
     levels = [LEVELS[key] for key in LEVELS]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=time_axis(start - margin, now),
+    data = frame(rows)
+    base = alt.Chart(data).encode(
+        x=time_axis(start, start + max(int(max(room)), now - start)),
         y=alt.Y("where:N", sort=order, axis=alt.Axis(title=None, labelLimit=320, labelFontSize=11)),
     )
     bars = base.mark_bar(height=14, cornerRadius=2).encode(
@@ -219,7 +228,7 @@ def incident_overview(state: State[Any]) -> Chart:
             alt.Tooltip("id:N", title="id"),
         ],
     )
-    told = alt.Chart(alt.Data(values=rows)).mark_tick(color="black", thickness=2, height=20)
+    told = alt.Chart(data).mark_tick(color="black", thickness=2, height=20)
     told = told.encode(x=alt.X("told:T"), y=alt.Y("where:N", sort=order))
     words = base.mark_text(align="left", dx=6, fontSize=10, color=PEERS).encode(x="until:T", text="words:N")
     chart = alt.layer(bars, told, words).properties(width=WIDTH, height=alt.Step(28))
@@ -234,7 +243,7 @@ def _bar(incident: Incident, now: Ms) -> dict[str, Any]:
     until = incident.resolved_at or now
     slower = f", job {incident.impact_ratio:.0%} slower" if incident.impact_ratio else ""
     others = f", {len(incident.victims)} nodes suffer" if incident.victims else ""
-    state = format_duration((until - incident.onset) // 60_000 * 60_000) if incident.resolved_at else "still open"
+    state = format_duration((until - incident.onset) // MINUTE * MINUTE) if incident.resolved_at else "still open"
     many = f" ×{len(incident.nodes)}" if len(incident.nodes) > 1 else ""
     return {
         "id": incident.id,
@@ -258,7 +267,7 @@ def jobs_chart(state: State[Any], incident: str | Incident) -> Chart:
     if not speeds:
         raise UsageError("no signal tells how fast the jobs are", "add the pack `training` to the pipeline")
     signal = speeds[0]
-    panel = panel_of(state.directory, signal.name, start, end)
+    panel = measure(state.directory, [signal.name], start, end).panel(signal.name)
     unit, factor = axis_of(signal)
     times, values = thin(panel.times, panel.values * factor, signal.bad, len(panel.rows))
     rows = [
@@ -270,12 +279,16 @@ def jobs_chart(state: State[Any], incident: str | Incident) -> Chart:
     hues = iter([CULPRIT, "#2e6da4", "#6b8e23", "#8e5ea2", "#d08c2f", "#2a9d8f"] * (1 + len(jobs) // 6))
     colours = [next(hues) if job in found.jobs else BAND for job in jobs]
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(frame(rows))
         .mark_line(strokeWidth=1.8)
         .encode(
             x=time_axis(start, end),
-            y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=f"{unit} per step", format="~g")),
-            color=alt.Color("job:N", scale=alt.Scale(domain=jobs, range=colours)),
+            y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=f"{unit} per step", format=NUMBER)),
+            color=alt.Color(
+                "job:N",
+                scale=alt.Scale(domain=jobs, range=colours),
+                legend=alt.Legend(values=[job for job in jobs if job in found.jobs]),
+            ),
             tooltip=[moment("time", "time"), "job:N", alt.Tooltip("value:Q", title=unit, format=".3~g")],
         )
     )
@@ -314,16 +327,22 @@ def _worst_node(state: State[Any], incident: Incident) -> str:
     return max(found, key=lambda row: row["peak"])["name"] if found else incident.nodes[0]
 
 
-def _compared(state: State[Any], incident: Incident, name: str, node: str, start: Ms, end: Ms) -> _Compared:
+def _has(measured: Measured, name: str, node: str, incident: Incident) -> bool:
+    if name not in measured.samples:
+        return False
+    whose = (*incident.jobs, incident.entity.name) if signal_of(name).entity_kind == "job" else (node,)
+    return any(entity.name in whose for entity in measured.names.signals[name].rows.entities)
+
+
+def _compared(measured: Measured, incident: Incident, name: str, node: str) -> _Compared:
     """The rows of the node's devices that the evidence names (all when it names none of them), and their peers'."""
-    names = Directory()
-    panel = panel_of(state.directory, name, start, end, names)
+    panel = measured.panel(name)
     signal = signal_of(name)
     unit, factor = axis_of(signal)
     if signal.entity_kind == "job":
         groups, common = _jobs(panel, incident), "all other jobs"
     else:
-        groups = peers_within(state.directory, panel, names, node, incident.onset)
+        groups = peers_within(measured, panel, node, incident.onset)
         named = {item.device for item in incident.evidence if item.signal == name}
         groups = [each for each in groups if panel.rows.devices[each.row] in named] or groups
         common = _in_words(panel, groups)

@@ -24,6 +24,8 @@ LONGEST: Ms = 6 * HOUR
 CULPRIT, PEERS, BAND, SPAN = "#c0392b", "#4a5560", "#b9c2cc", "#f6d7d2"
 LEVELS = {"critical": ("page", "#c0392b"), "warning": ("ticket", "#e08e0b"), "info": ("note", "#7f9bb5")}
 WIDTH = 680
+NUMBER = ",~f"
+"""Plain numbers, thousands apart, no trailing zeros."""
 
 # Unit of the catalogue → (words on the axis for a level, for a counter's rate, factor from the value to what is drawn).
 _UNITS: Mapping[str, tuple[str, str, float]] = {
@@ -90,6 +92,13 @@ def quantiles(values: Floats, shares: Sequence[float]) -> Floats:
     return out
 
 
+def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as the data of a chart; a frame is handed on as it is, where plain values are copied and checked often."""
+    import polars as pl
+
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
 def number(value: float) -> float | None:
     """For JSON: short, and null for NaN."""
     return None if np.isnan(value) else float(f"{value:.5g}")
@@ -111,18 +120,18 @@ def moment(field: str, title: str) -> Any:
     return altair().Tooltip(f"{field}:T", title=title, format="%H:%M:%S", formatType="utc")
 
 
-def span_layers(incident: Incident, start: Ms, end: Ms, *, words: bool = True) -> list[Chart]:
+def span_layers(incident: Incident, start: Ms, end: Ms, *, words: bool = True, titled: bool = True) -> list[Chart]:
     """The incident behind a chart: its span, its onset, and when it was told (for `words`, with labels)."""
     alt = altair()
     until = min(incident.resolved_at or end, end)
-    axis = time_axis(start, end, titled=words)
-    data = alt.Data(values=[{"time": max(incident.onset, start), "until": until}])
+    axis = time_axis(start, end, titled=titled)
+    data = frame([{"time": max(incident.onset, start), "until": until}])
     layers = [alt.Chart(data).mark_rect(color=SPAN, opacity=0.55).encode(x=axis, x2="until:T")]
     marks = [(incident.onset, "onset", [6, 3], "right")]
     if incident.fired_at:
         marks.append((incident.fired_at, "alerted", [1, 0], "left"))
     for at, word, dash, side in marks:
-        point = alt.Chart(alt.Data(values=[{"time": at, "word": f"{word} {to_datetime(at):%H:%M}"}]))
+        point = alt.Chart(frame([{"time": at, "word": f"{word} {to_datetime(at):%H:%M}"}]))
         layers.append(point.mark_rule(color=CULPRIT, strokeDash=dash, opacity=0.8).encode(x=axis))
         if words:
             text = point.mark_text(
@@ -141,5 +150,5 @@ def finished(chart: Chart, title: str, subtitle: str | Sequence[str]) -> Chart:
         chart.properties(title=words)
         .configure_view(stroke="#dde2e7")
         .configure_axis(titleFontWeight="normal", labelColor=PEERS, titleColor=PEERS)
-        .configure_legend(orient="top", title=None, labelLimit=400, symbolStrokeWidth=3)
+        .configure_legend(orient="top", title=None, labelLimit=400, symbolStrokeWidth=3, symbolOpacity=1)
     )

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from anomaly.analyst.frames import columns, shaped, table_of
 from anomaly.clock import HOUR, MINUTE, Ms, align_up, format_time, parse_time
 from anomaly.errors import StoreError, UsageError
-from anomaly.features.index import Directory, SeriesIndex, index_series
+from anomaly.features.index import Directory, index_series
 from anomaly.features.panel import build_panel
 from anomaly.features.ring import Ring, empty_ring, extend
 from anomaly.panels import Panel
@@ -52,9 +53,16 @@ def known_signals(directory: Path) -> list[Mapping[str, Any]]:
 
 
 def read_samples(
-    directory: Path, signals: Sequence[str], nodes: Sequence[str] | None, start: Ms | None, end: Ms | None
+    directory: Path,
+    signals: Sequence[str],
+    nodes: Sequence[str] | None,
+    start: Ms | None,
+    end: Ms | None,
+    needed: Sequence[str] = (),
 ) -> Any:
-    """Published samples as an Arrow table by series and time. Errors as `State.samples` states."""
+    """Published samples as an Arrow table by series and time. Errors as `State.samples` states; of `needed` (all, unless
+    given) at least one signal must have samples."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     have = set(table_of(directory, "series").column("signal").to_pylist())
@@ -66,8 +74,9 @@ def read_samples(
         table = table.rename_columns({"node": "name", "ts": "time"})
         if nodes is not None:
             table = table.filter(pc.field("name").isin(list(nodes)))
-    if table is None or not table.num_rows:
-        raise _nothing(directory, signals, nodes, start, end)
+    needed = needed or signals
+    if table is None or not pc.any(pc.is_in(table.column("signal"), pa.array(needed, pa.string()))).as_py():
+        raise _nothing(directory, needed, nodes, start, end)
     # Hours come one after the other; within one, series by series.
     return shaped(table.sort_by([("series_id", "ascending"), ("time", "ascending")]), columns("samples"))
 
@@ -92,23 +101,57 @@ def published_through(directory: Path) -> Ms | None:
     return parse_time(f"{hours[-1]}:00") + HOUR if hours else None
 
 
-def panel_of(directory: Path, name: str, start: Ms | None, end: Ms | None, names: Directory | None = None) -> Panel:
-    """A signal's panel over [start, end] as a tick would build it: duplicates merged, counters as rates per second.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Samples of some signals over a range, read once, and who their series are; codes of `names` are common to all."""
 
-    Its grid is the one that the samples lie on. `names` collects the codes of entities and devices. Errors as
-    `read_samples`.
+    samples: Mapping[str, Samples]
+    start: Ms | None
+    end: Ms | None
+    names: Directory
+    models: Mapping[str, str]
+    """The GPU model of each node, where its series name one."""
+
+    def panel(self, name: str) -> Panel:
+        """A signal's panel over the range as a tick would build it: duplicates merged, counters as rates per second.
+
+        Its grid is the one that the samples lie on.
+        """
+        signal, samples = signal_of(name), self.samples[name]
+        earliest = int(samples.ts.min())
+        first = earliest if self.start is None else self.start
+        last = int(samples.ts.max()) if self.end is None else self.end
+        step = grid_of(samples, signal)
+        ring = ring_of(samples, step, min(first, earliest) - 1, last)
+        panel = build_panel(signal, ring, self.names.signals[name], first - 1, step)
+        return replace(panel, times=panel.new_times, values=panel.new_values, first=0)
+
+
+def measure(
+    directory: Path, signals: Sequence[str], start: Ms | None, end: Ms | None, *, also: Sequence[str] = ()
+) -> Measured:
+    """Samples of `signals` that there are, and of `also`, in one pass over the files.
+
+    Raises UsageError for one of `signals` without series, and StoreError when none of them has a sample.
     """
-    signal = signal_of(name)
-    table = read_samples(directory, [name], None, None if start is None else start - CONTEXT, end)
-    samples = as_samples(table)
-    first = int(samples.ts.min()) if start is None else start
-    last = int(samples.ts.max()) if end is None else end
-    step = grid_of(samples, signal)
-    index = index_of(directory, [name], names or Directory())[name]
-    before = min(first, int(samples.ts.min())) - 1
-    ring = extend(empty_ring(step), samples, before, last, last - before)
-    panel = build_panel(signal, ring, index, first - 1, step)
-    return Panel(panel.signal, panel.rows, panel.new_times, panel.new_values, 0, panel.dropped)
+    series = table_of(directory, "series").to_pylist()
+    have = {row["signal"] for row in series}
+    wanted = list(dict.fromkeys([*signals, *(name for name in also if name in have)]))
+    table = read_samples(directory, wanted, None, None if start is None else start - CONTEXT, end, needed=signals)
+    found = {name: as_samples(part) for name in wanted if (part := only(table, name)).num_rows}
+    names, models = Directory(), {}
+    for row in series:
+        if row["name"] not in models and '"modelName"' in row["labels"]:
+            models[row["name"]] = json.loads(row["labels"])["modelName"]
+    _index(series, list(found), names)
+    return Measured(found, start, end, names, models)
+
+
+def only(table: Any, signal: str) -> Any:
+    """The rows of one signal."""
+    import pyarrow.compute as pc
+
+    return table.filter(pc.field("signal") == signal)
 
 
 def ring_of(samples: Samples, step: Ms, start: Ms, end: Ms) -> Ring:
@@ -133,23 +176,18 @@ def grid_of(samples: Samples, signal: Signal) -> Ms:
     return signal.interval if len(times) < 2 else int(np.gcd.reduce(np.append(np.diff(times), times[0])))
 
 
-def index_of(directory: Path, signals: Sequence[str], names: Directory) -> dict[str, SeriesIndex]:
-    """Who the series of each signal are, with codes of `names`."""
+def _index(series: Sequence[Mapping[str, Any]], signals: Sequence[str], names: Directory) -> None:
     rows: dict[str, list[SeriesRow]] = {name: [] for name in signals}
     uname: list[Labels] = []
-    for row in table_of(directory, "series").to_pylist():
+    for row in series:
         if row["signal"] == "node_names":
             uname.append(json.loads(row["labels"]))
         if row["signal"] in rows:
-            labels = json.loads(row["labels"])
-            entity = Entity(row["kind"], row["name"])
-            rows[row["signal"]].append(
-                SeriesRow(row["series_id"], row["signal"], entity, row["device"], row["part"], labels)
-            )
+            who = Entity(row["kind"], row["name"]), row["device"], row["part"]
+            rows[row["signal"]].append(SeriesRow(row["series_id"], row["signal"], *who, json.loads(row["labels"])))
     aliases = aliases_from(uname)
     for name, known in rows.items():
         names.signals[name] = index_series(names, known, lambda labels: _node_of(labels, aliases))
-    return names.signals
 
 
 def _node_of(labels: Labels, aliases: Aliases) -> str | None:

@@ -1,7 +1,6 @@
 """Whom a node is compared with: the detectors' own peer levels, at one moment."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anomaly.analyst.frames import table_of
-from anomaly.analyst.measured import CONTEXT, as_samples, grid_of, index_of, panel_of, ring_of, signal_of
+from anomaly.analyst.measured import CONTEXT, Measured, grid_of, measure, ring_of, signal_of
 from anomaly.clock import Ms
 from anomaly.detect.peers import LEAST_PEERS
 from anomaly.errors import UsageError
-from anomaly.features.index import Directory
 from anomaly.features.jobs import membership
 from anomaly.features.levels import peer_levels
 from anomaly.panels import Panel
 from anomaly.pipeline import JOB_HOLD
-from anomaly.store.published import read_archive
+
+JOB_CARRIERS = ("iteration_seconds", "gpu_util")
+"""Signals whose labels tell which nodes work for which job."""
 
 _SAME = {
     "gpu": ("same GPU slot, same job", "same job", "same host", "same GPU slot, whole cluster"),
@@ -37,7 +36,7 @@ class Group:
     common: str
 
 
-def peers_within(directory: Path, panel: Panel, names: Directory, node: str, at: Ms) -> list[Group]:
+def peers_within(measured: Measured, panel: Panel, node: str, at: Ms) -> list[Group]:
     """For each of the node's rows the closest peer level with at least four others, as at `at`; no peers when none has.
 
     The levels are those of detection (`features.levels`). A signal that is not judged against peers is shown against
@@ -48,7 +47,10 @@ def peers_within(directory: Path, panel: Panel, names: Directory, node: str, at:
         raise UsageError(f"{panel.signal} has no series of {node}", "give a name as in state.series()")
     scheme = signal_of(panel.signal).peers_scheme
     scheme = "node" if scheme == "none" else scheme
-    levels = peer_levels(scheme, panel.rows, jobs_at(directory, panel, names, at), _kinds(directory, panel))
+    codes_of: dict[str, int] = {}
+    models = (measured.models.get(entity.name, "") for entity in panel.rows.entities)
+    kinds = np.array([codes_of.setdefault(model, len(codes_of)) for model in models], np.int64)
+    levels = peer_levels(scheme, panel.rows, jobs_at(measured, panel, at), kinds)
     out = []
     for row in own:
         found = Group(row, np.empty(0, np.int64), "no peers")
@@ -61,49 +63,26 @@ def peers_within(directory: Path, panel: Panel, names: Directory, node: str, at:
     return out
 
 
-def jobs_at(directory: Path, panel: Panel, names: Directory, at: Ms) -> NDArray[np.int32]:
-    """The training job of each row's node at `at` by code, negative for none: what the labels of its series said."""
+def jobs_at(measured: Measured, panel: Panel, at: Ms) -> NDArray[np.int32]:
+    """The training job of each row's node at `at` by code, negative for none: what the labels of series said then.
+
+    Series of jobs that name a node say it best, as in detection; a label counts for some minutes after its last sample.
+    """
     carriers = []
-    found = [name for name in _carriers(directory) if name != panel.signal]
-    indexes = index_of(directory, found, names)
-    for name in found:
-        index, signal = indexes[name], signal_of(name)
-        if not (index.job >= 0).any():
-            continue
-        table = read_archive(directory, [name], at - CONTEXT, at)
-        if table is None or not table.num_rows:
-            continue
-        samples = as_samples(table.rename_columns({"ts": "time"}))
-        carriers.append((ring_of(samples, grid_of(samples, signal), at - CONTEXT, at), index))
+    for name in sorted(measured.samples, key=lambda each: signal_of(each).entity_kind != "job"):
+        index, samples = measured.names.signals[name], measured.samples[name]
+        if (index.job >= 0).any():
+            ring = ring_of(samples, grid_of(samples, signal_of(name)), at - CONTEXT, at)
+            carriers.append((ring, index))
     moment = np.array([at], np.int64)
-    # A job's label counts for some minutes after its last sample, as in detection.
-    return membership(carriers, moment, len(names.entities.names), JOB_HOLD).of(panel.rows.entity_code, moment)[:, 0]
-
-
-def _carriers(directory: Path) -> Sequence[str]:
-    """Signals whose labels may name jobs: those of jobs first, then the GPUs' utilisation."""
-    have = dict.fromkeys(table_of(directory, "series").column("signal").to_pylist())
-    of_jobs = [name for name in have if signal_of(name).entity_kind == "job"]
-    return [*of_jobs, *(name for name in ("gpu_util",) if name in have)]
-
-
-def _kinds(directory: Path, panel: Panel) -> NDArray[np.int64]:
-    """The kind of node (GPU model) of each row, as a code; unlike ones are never compared."""
-    models: dict[str, str] = {}
-    table = table_of(directory, "series")
-    for signal, name, labels in zip(*(table.column(c).to_pylist() for c in ("signal", "name", "labels")), strict=True):
-        if signal == "gpu_temp" and name not in models:
-            models[name] = json.loads(labels).get("modelName", "")
-    codes: dict[str, int] = {}
-    return np.array(
-        [codes.setdefault(models.get(entity.name, ""), len(codes)) for entity in panel.rows.entities], np.int64
-    )
+    found = membership(carriers, moment, len(measured.names.entities.names), JOB_HOLD)
+    return found.of(panel.rows.entity_code, moment)[:, 0]
 
 
 def peer_rows(directory: Path, node: str, signal: str, at: Ms) -> list[Mapping[str, Any]]:
     """`State.peers` as rows."""
-    names = Directory()
-    panel = panel_of(directory, signal, at - CONTEXT, at, names)
+    measured = measure(directory, [signal], at - CONTEXT, at, also=JOB_CARRIERS)
+    panel = measured.panel(signal)
     rows = panel.rows
     now = panel.values[:, -1]
     return [
@@ -115,7 +94,7 @@ def peer_rows(directory: Path, node: str, signal: str, at: Ms) -> list[Mapping[s
             "peer_value": _null(now[peer]),
             "group": group.common,
         }
-        for group in peers_within(directory, panel, names, node, at)
+        for group in peers_within(measured, panel, node, at)
         for peer in group.peers.tolist()
     ]
 

@@ -161,9 +161,9 @@ class State(Generic[F]):
 
         Every device has a row at every grid time; null is "no sample". Errors as of `samples`.
         """
-        from anomaly.analyst.measured import long_form, panel_of
+        from anomaly.analyst.measured import long_form, measure
 
-        panel = panel_of(self.directory, signal, _ms(start), _ms(end))
+        panel = measure(self.directory, [signal], _ms(start), _ms(end)).panel(signal)
         return self.make(long_form(panel, _maybe(nodes), _columns(_VALUE)))
 
     def rollups(self, start: Time | None = None, end: Time | None = None) -> F:

@@ -74,6 +74,8 @@ def ending(incident: Incident) -> str | None:
         return f"absorbed by {incident.absorbed_by}"
     if incident.phase is Phase.LOST:
         return "lost sight: no data to say whether it is over"
+    if incident.phase is Phase.CLOSED:
+        return "closed by a person"
     return "resolved" if incident.phase is Phase.RESOLVED else None
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from anomaly.denoise.breaker import breaker
+from anomaly.denoise.closing import close_asked
 from anomaly.denoise.doubt import second_opinions
 from anomaly.denoise.fold import blame, fold
 from anomaly.denoise.lifecycle import advance
@@ -15,6 +16,7 @@ from anomaly.denoise.world import Memory, World
 from anomaly.records import Dropped, Finding, Incident
 
 REASONS: Mapping[str, str] = {
+    "closed": "a person has closed the incident that it belongs to",
     "maintenance": "the node is in maintenance",
     "boot_grace": "the node has just booted",
     "shared_cause": "part of an incident on a whole group",
@@ -48,7 +50,8 @@ class Denoised:
 def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Denoised:
     """One tick of the rules. Persistence came before (a finding is what has lasted); kept + dropped = given."""
     ordered = tuple(sorted(findings, key=lambda finding: finding.key))
-    expected, d1 = suppress_expected(world, ordered)
+    speaking, d0, closed, memory = close_asked(world, memory, ordered)
+    expected, d1 = suppress_expected(world, speaking)
     doubts, expected, d7 = second_opinions(world, memory, expected)
     groups, single, d2 = share_cause(world, memory, expected)
     nodes, slow, d3 = fold(single)
@@ -56,9 +59,9 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     cases = tier(world, (*cases, *fold(doubts)[0]))
     cases, d5 = breaker(world, memory, cases)
     after, changed, d6 = advance(world, memory, cases)
-    dropped = _first_reason((*d1, *d7, *d2, *d3, *d4, *d5, *d6))
+    dropped = _first_reason((*d0, *d1, *d7, *d2, *d3, *d4, *d5, *d6))
     gone = {drop.finding.key for drop in dropped}
-    return Denoised(after, changed, tuple(finding for finding in ordered if finding.key not in gone), dropped)
+    return Denoised(after, (*closed, *changed), tuple(finding for finding in ordered if finding.key not in gone), dropped)
 
 
 def _first_reason(dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:

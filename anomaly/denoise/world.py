@@ -101,12 +101,27 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """An incident that a person has closed, for as long as the findings last that it was about."""
+
+    incident: str
+    entities: tuple[Entity, ...]
+    signals: tuple[str, ...]
+    jobs: tuple[str, ...]
+    """Jobs whose slowdown it explained."""
+    at: Ms
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What is carried from tick to tick: the incidents not yet over, and which slowdowns have been explained."""
 
     open: tuple[Incident, ...] = ()
     explained: tuple[tuple[str, Ms, Ms], ...] = ()
     """(job, onset of its slowdown, when it last had an explanation)."""
+    asked: tuple[str, ...] = ()
+    """Ids of incidents that a person wants closed: done at the next tick."""
+    closings: tuple[Closing, ...] = ()
 
     def of(self, entity: Entity) -> Incident | None:
         return next((incident for incident in self.open if incident.entity == entity), None)

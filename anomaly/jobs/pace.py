@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from anomaly.clock import Ms
+from anomaly.clock import Ms, format_time
 from anomaly.pipeline import Tick
 from anomaly.records import Dropped, Finding, Incident, Samples
 
@@ -79,4 +79,5 @@ class Pace:
             updated_at=self.real(incident.updated_at),
             resolved_at=None if incident.resolved_at is None else self.real(incident.resolved_at),
             evidence=tuple(replace(item, onset=self.real(item.onset)) for item in incident.evidence),
+            summary=incident.summary.replace(format_time(incident.onset), format_time(self.real(incident.onset))),
         )

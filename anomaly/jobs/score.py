@@ -118,7 +118,7 @@ def _stretch(
             is_live = tick.at >= live_from
             (changes if is_live else history).append(incident)
             entries += _announce(incident, sinks, announced, is_live, now)
-        records.append(_record(tick, entries))
+        records.append(_record(tick, entries, pace))
     if ticks and ticks[-1].at >= live_from:
         late = [incident for incident in state.memory.open if _unannounced(incident, announced)]
         loud = [sink for sink in sinks if sink.kind != "jsonl"]
@@ -167,7 +167,7 @@ def _announce(
     return entries
 
 
-def _record(tick: Tick, entries: Sequence[OutboxEntry]) -> TickRecord:
+def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace) -> TickRecord:
     return TickRecord(
         at=tick.at,
         state="",
@@ -178,7 +178,7 @@ def _record(tick: Tick, entries: Sequence[OutboxEntry]) -> TickRecord:
         coverage=tuple(
             CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
             for node, ratio in tick.coverage.items()
-            if tick.at % COVERAGE_EVERY == 0
+            if pace.nominal(tick.at) % COVERAGE_EVERY == 0
         ),
         outbox=tuple(entries),
     )

@@ -23,6 +23,7 @@ class Keep:
 # Column that says how old a row is, and which of Keep's times applies.
 _AGES = (
     ("samples", "ts", "samples"),
+    ("incomplete", '"last"', "samples"),
     ("late_samples", "ts", "archive"),
     ("dropped", "tick_at", "samples"),
     ("node_scores", "tick_at", "archive"),

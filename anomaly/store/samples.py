@@ -14,6 +14,8 @@ from anomaly.store.marks import advance, watermark
 
 COLLECTED = "collected"
 SCORED = "scored"
+WHY_MAX = 300
+"""Characters kept of what a source says about an incomplete answer."""
 
 _NO_IDS = np.zeros(0, np.int32)
 _NO_TIMES = np.zeros(0, np.int64)
@@ -22,13 +24,15 @@ _NO_VALUES = np.zeros(0, np.float64)
 
 @dataclass(frozen=True, slots=True)
 class SignalChunk:
-    """What was read of one signal for [start, end]: everything there is, so what is missing is gone."""
+    """What was read of one signal for [start, end]: everything there is, so what is missing is gone, unless the source
+    said that its answer was incomplete."""
 
     signal: str
     start: Ms
     end: Ms
     samples: Samples
-    warnings: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    """Why it may not be everything, in the source's words: then what is missing means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ def commit_chunk(session: Session, chunk: CollectedChunk) -> Committed:
 
     Per signal: in (scored, end] the stored samples of the range are replaced by those given, so that reading a
     range twice is the same as once; at or before `scored` nothing stored changes, and a sample that is new or
-    differs goes to `late_samples`, once. A signal that failed keeps its samples and its watermark.
+    differs goes to `late_samples`, once. Whether the reading was complete is noted with the samples, by the same rule.
+    A signal that failed keeps its samples and its watermark.
 
     Precondition: one value for each (series, instant). Raises ValueError for a sample outside its signal's range or
     of a series that is not registered (register and commit in one `transaction()`: pruning may come in between).
@@ -81,6 +86,7 @@ def commit_chunk(session: Session, chunk: CollectedChunk) -> Committed:
         replaced = _delete_ranges(session, chunk.per_signal, scored)
         inserted = _insert(session, given, fresh)
         late = _insert_late(session, given, old, chunk.end) if old.any() else 0
+        _note_incomplete(session, chunk.per_signal, scored)
         advance(session, {part.signal: part.end for part in chunk.per_signal} | {COLLECTED: chunk.end})
     return Committed(inserted, replaced, late, dropped)
 
@@ -148,6 +154,36 @@ def late_samples(session: Session, start: Ms, end: Ms) -> list[tuple[int, Ms, fl
     return session.rows(
         "SELECT series_id, ts, value, seen_tick FROM late_samples WHERE ts BETWEEN ? AND ? ORDER BY ALL", [start, end]
     )
+
+
+def incomplete(session: Session, start: Ms, end: Ms) -> dict[str, tuple[tuple[Ms, Ms], ...]]:
+    """Signal → the ranges within [start, end], both inclusive, of which its newest reading was incomplete."""
+    found: dict[str, list[tuple[Ms, Ms]]] = {}
+    rows = session.rows(
+        'SELECT signal, "first", "last" FROM incomplete WHERE "first" <= ? AND "last" >= ? ORDER BY ALL', [end, start]
+    )
+    for signal, first, last in rows:
+        found.setdefault(signal, []).append((max(first, start), min(last, end)))
+    return {signal: tuple(ranges) for signal, ranges in found.items()}
+
+
+def _note_incomplete(session: Session, parts: Sequence[SignalChunk], scored: Ms) -> None:
+    """What was read now replaces what was noted of its range before; scored instants keep their note."""
+    known = {signal for (signal,) in session.rows('SELECT DISTINCT signal FROM incomplete WHERE "last" > ?', [scored])}
+    for part in parts:
+        low, high = max(part.start, scored + 1), part.end
+        if low > high or not (part.incomplete or part.signal in known):
+            continue
+        overlap = [part.signal, high, low]
+        where = 'WHERE signal = ? AND "first" <= ? AND "last" >= ?'
+        old = session.rows(f'SELECT "first", "last", why FROM incomplete {where}', overlap)  # noqa: S608 — our own text
+        session.run(f"DELETE FROM incomplete {where}", overlap)  # noqa: S608 — our own text
+        rows = [(first, low - 1, why) for first, _, why in old if first < low]
+        rows += [(high + 1, last, why) for _, last, why in old if last > high]
+        if part.incomplete:
+            rows.append((low, high, "; ".join(part.incomplete)[:WHY_MAX]))
+        first, last, why = ([row[i] for row in rows] for i in range(3))
+        session.insert("incomplete", {"signal": [part.signal] * len(rows), "first": first, "last": last, "why": why})
 
 
 def _check_registered(session: Session, given: Samples) -> None:

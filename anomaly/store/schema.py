@@ -64,7 +64,12 @@ V1 = (
        FROM series JOIN seen USING (series_id), json_each(series.labels) AS label""",
 )
 
-MIGRATIONS: Sequence[tuple[int, Sequence[str]]] = ((1, V1),)
+V2 = (
+    # Where a signal's newest reading was incomplete: nothing may be concluded from what is missing there.
+    'CREATE TABLE incomplete (signal VARCHAR, "first" BIGINT, "last" BIGINT, why VARCHAR)',
+)
+
+MIGRATIONS: Sequence[tuple[int, Sequence[str]]] = ((1, V1), (2, V2))
 NEWEST = MIGRATIONS[-1][0]
 
 

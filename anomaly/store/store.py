@@ -96,6 +96,10 @@ class Store:
         """The samples of several signals in [start, end], both inclusive, in one scan."""
         return samples.read_many(self._session, signals, start, end)
 
+    def incomplete(self, start: Ms, end: Ms) -> dict[str, tuple[tuple[Ms, Ms], ...]]:
+        """Signal → the ranges within [start, end] of which its newest reading was incomplete."""
+        return samples.incomplete(self._session, start, end)
+
     def late_samples(self, start: Ms, end: Ms) -> list[tuple[int, Ms, float, Ms]]:
         """(series id, instant, value, end of the chunk that brought it) of late samples in [start, end]."""
         return samples.late_samples(self._session, start, end)

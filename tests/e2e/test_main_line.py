@@ -16,7 +16,7 @@ from tests.e2e import harness
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SEED = 20_261_130
-SET_UP: Ms = 150 * SECOND
+SET_UP: Ms = 120 * SECOND
 """What writing, back-filling and starting take here; the faults that are active now must outlast it."""
 
 

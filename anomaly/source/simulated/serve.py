@@ -208,15 +208,18 @@ def serving(exporters: Exporters, port: int = 0) -> Iterator[str]:
         timeout = 30
 
         def do_GET(self) -> None:
+            status, body = 200, None
             try:
-                _, node, target, path = self.path.split("/")
-                body = exporters.text(node, int(target)) if path == "metrics" else b""
+                _, node, port, path = self.path.split("/")
+                if path != "metrics":
+                    raise ValueError(path)
+                body = exporters.text(node, int(port))
             except (KeyError, ValueError):
-                body = b""
+                status, body = 404, b"no such target\n"
             if body is None:
                 self.close_connection = True
                 return
-            self.send_response(200 if body else 404)
+            self.send_response(status)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
