@@ -4,7 +4,7 @@ Signals are independent here; what they need of each other (who is busy, who wor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ from anomaly.records import Bools, Floats, Ints
 from anomaly.signals.model import Peers, Shift, Signal
 
 
+LOAD = "gpu_util"
+"""The signal that says who works."""
+
+Ranges = tuple[tuple[Ms, Ms], ...]
+"""(first, last) instants, both inclusive."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What a signal's verdict needs from the others: all panels, who works for which job, kinds of nodes."""
@@ -34,6 +41,16 @@ class Scene:
     members: Membership
     kind: NDArray[np.int64]
     """Kind of node (SKU) per entity code."""
+    incomplete: Mapping[str, Ranges] = field(default_factory=dict)
+    """Signal → where its source's answers were incomplete."""
+
+    def doubtful(self, signal: Signal, times: Ints) -> Bools | None:
+        """The times at which the signal, or what its load gate rests on, was read incompletely; None for none."""
+        names = (signal.name, LOAD) if signal.gate == "load" else (signal.name,)
+        ranges = [found for name in names for found in self.incomplete.get(name, ())]
+        if not ranges:
+            return None
+        return np.any([(times >= first) & (times <= last) for first, last in ranges], axis=0)
 
     def job_of(self, rows: Rows, times: Ints) -> NDArray[np.int32]:
         return self.members.of(rows.entity_code, times)
@@ -47,7 +64,7 @@ def eligible(signal: Signal, panel: Panel, scene: Scene) -> Bools | None:
     """Who may be judged at which column: the working GPUs of a load-gated signal; None for everybody."""
     if signal.gate != "load":
         return None
-    return busy_mask(scene.panels.get("gpu_util"), panel.rows, panel.times, per_device=signal.peers_scheme == "gpu")
+    return busy_mask(scene.panels.get(LOAD), panel.rows, panel.times, per_device=signal.peers_scheme == "gpu")
 
 
 def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, first: int) -> tuple[Floats, Floats]:
@@ -137,11 +154,15 @@ def _scored(
 ) -> Scored:
     rows = panel.rows
     found = profile(signal, detector, scene.step)
-    return Scored(found, rows.keys, rows.entities, rows.devices, panel.new_times, score, observed, expected)
+    doubtful = scene.doubtful(signal, panel.new_times)
+    return Scored(found, rows.keys, rows.entities, rows.devices, panel.new_times, score, observed, expected, doubtful)
 
 
-def score_absence(signal: Signal, presence: Panel, step: Ms) -> list[Scored]:
-    """Vanished devices of a presence signal; for `up`, lost nodes and silent targets."""
+def score_absence(signal: Signal, presence: Panel, scene: Scene) -> list[Scored]:
+    """Vanished devices of a presence signal; for `up`, lost nodes and silent targets.
+
+    No verdict where the source's answer was incomplete: what is missing there may well exist.
+    """
     if not len(presence.rows) or not len(presence.new_times):
         return []
     if signal.name == "up":
@@ -150,13 +171,15 @@ def score_absence(signal: Signal, presence: Panel, step: Ms) -> list[Scored]:
         found = [("lost", absence.lost_devices(presence))]
     else:
         return []
-    return [_absent(profile(signal, detector, step), absent) for detector, absent in found]
+    doubtful = scene.doubtful(signal, presence.new_times)
+    return [_absent(profile(signal, detector, scene.step), absent, doubtful) for detector, absent in found]
 
 
-def _absent(found: Profile, absent: absence.Absent) -> Scored:
+def _absent(found: Profile, absent: absence.Absent, doubtful: Bools | None) -> Scored:
     keys = tuple(f"{entity}|{device}" for entity, device in zip(absent.entities, absent.devices, strict=True))
     nothing = np.full(absent.score.shape, np.nan)
-    return Scored(found, keys, absent.entities, absent.devices, absent.times, absent.score, nothing, nothing)
+    score = absent.score if doubtful is None else np.where(doubtful, np.nan, absent.score)
+    return Scored(found, keys, absent.entities, absent.devices, absent.times, score, nothing, nothing, doubtful)
 
 
 def learn_habits(
@@ -168,7 +191,7 @@ def learn_habits(
     end: Ms,
 ) -> dict[str, Habit]:
     """The signal's habits with the bucket that ended at `end` added; `flagged` names, per detector, the rows that are
-    past their boundary and so keep their old habit."""
+    past their boundary and so keep their old habit. Nothing is learnt from incomplete answers."""
     out: dict[str, Habit] = {}
     if not len(panel.rows):
         return out
@@ -188,7 +211,10 @@ def learn_habits(
         mask = eligible(signal, within, scene)
         values = within.values if mask is None else np.where(mask, within.values, np.nan)
         parts.append(("shift", shift.to_scale(values[:, first:], signal.shift), forget))
+    doubtful = scene.doubtful(signal, within.times[first:])
     for detector, values, forget in parts:
+        if doubtful is not None:
+            values = np.where(doubtful, np.nan, values)
         name = f"{signal.name}:{detector}"
         habit = habits.get(name, no_habit())
         held, _ = usual(habit, keys, end, scene.bucket)

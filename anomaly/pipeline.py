@@ -63,6 +63,8 @@ class Batch:
     end: Ms
     samples: Mapping[str, Samples]
     directory: Directory
+    incomplete: Mapping[str, Ranges] = field(default_factory=dict)
+    """Signal → where its source's answers were incomplete, from a bucket of habits before `start` on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _block(
 ) -> tuple[list[Tick], Context, State]:
     end = at[-1]
     rings = remember(spec, batch, start, end, context.rings)
-    scene = look(spec, batch.directory, rings, start)
+    scene = replace(look(spec, batch.directory, rings, start), incomplete=batch.incomplete)
     watched_since = state.watched_since or int(start)
     scored: list[Scored] = []
     codes = dict(state.codes)
@@ -156,7 +158,7 @@ def _block(
         scored += verdicts
         if signal.presence or name == "up":
             presence = presence_panel(signal, rings[name], batch.directory.signals[name], start)
-            scored += score_absence(signal, presence, spec.step)
+            scored += score_absence(signal, presence, scene)
     second = None
     if model is not None:
         second = second_opinion(spec.catalogue, scene, batch.directory.entities, context.habits, model, at)

@@ -20,6 +20,7 @@ from anomaly.analyst.drawing import (
     finished,
     frame,
     furthest,
+    gap_layers,
     moment,
     number,
     quantiles,
@@ -41,6 +42,7 @@ from anomaly.signals.model import Signal
 from anomaly.store.published import read_incidents
 
 MOST_SIGNALS = 6
+HEIGHT = 90
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ def _against_band(
     x = time_axis(start, end, titled=last)
     y_scale = alt.Scale(zero=each.signal.kind in ("counter", "state", "event"), nice=True)
     axis = alt.Axis(title=each.unit, format=NUMBER, tickCount=4)
+    if each.signal.unit == "bool":
+        axis = alt.Axis(title=each.unit, format=NUMBER, values=[0, 1])
     y = alt.Y("value:Q", scale=y_scale, axis=axis)
     step = "step-after" if each.signal.kind in ("state", "event") else "linear"
     device = [alt.Tooltip("device:N", title="device")] if any(each.own_devices) else []
@@ -133,6 +137,7 @@ def _against_band(
             color=alt.Color("who:N", scale=colour),
             tooltip=[moment("time", "time"), *device, alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
         ),
+        *gap_layers(times, own, x, HEIGHT),
     ]
     several = f"{len(each.own_devices)} devices" if len(each.own_devices) > 4 else ", ".join(each.own_devices)
     devices = f" ({several})" if several else ""
@@ -145,16 +150,16 @@ def _against_band(
         subtitleColor=PEERS,
         offset=16 if first else 4,
     )
-    return alt.layer(*layers).properties(width=WIDTH, height=90, title=words)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=words)
 
 
 def peers_chart(
     state: State[Any], incident: str | Incident, signal: str | None = None, node: str | None = None
 ) -> Chart:
-    """One signal of an incident's node among its peers: a line for every node, the culprit's (or the members') in red.
+    """One signal of an incident's node among its peers: a line for every node, the culprit's in red.
 
-    A line is the node's worst device. Without `signal` the one of the evidence that best tells nodes apart. Errors as of
-    `timeline`.
+    A line is the node's worst device. Without `signal` the one of the evidence that tells nodes apart best, a gauge
+    before a counter. Errors as of `timeline`.
     """
     alt = altair()
     found = _incident(state, incident)
@@ -165,19 +170,22 @@ def peers_chart(
     name = signal or ranked[0]
     measured = measure(state.directory, [name], start, end, also=JOB_CARRIERS)
     each = _compared(measured, found, name, node)
-    who = sorted(set(each.other_nodes))
-    places = np.array(each.other_nodes)
-    table = np.vstack(
-        [furthest(each.own, each.signal.bad, 0)]
-        + [furthest(each.others[places == other], each.signal.bad, 0) for other in who]
-    )
+    members = sorted(set(found.nodes) - {node}) if found.scope == "group" else []
+    fellows = [
+        _compared(measured, found, name, member).own for member in members if _has(measured, name, member, found)
+    ]
+    who, places = sorted(set(each.other_nodes)), np.array(each.other_nodes)
+    parts = [each.own, *fellows, *(each.others[places == other] for other in who)]
+    table = np.vstack([furthest(part, each.signal.bad, 0) for part in parts])
     times, table = thin(each.times, table, each.signal.bad, len(table))
-    groups = [node, f"its {len(who)} peers"]
+    groups = [node, f"the other members of {found.entity.name}", f"{len(who)} peers"]
+    labels = [groups[0], *[groups[1]] * len(fellows), *[groups[2]] * len(who)]
     rows = [
-        {"time": at, "node": name_, "group": groups[0 if i == 0 else 1], "value": number(value)}
-        for i, (name_, line) in enumerate(zip([node, *who], table.tolist(), strict=True))
+        {"time": at, "node": one, "group": label, "value": number(value)}
+        for one, label, line in zip([node, *members, *who], labels, table.tolist(), strict=True)
         for at, value in zip(times.tolist(), line, strict=True)
     ]
+    hues = {group: hue for group, hue in zip(groups, (CULPRIT, "#e8a49b", BAND), strict=True) if group in labels}
     several = len(each.own_devices) > 1
     worst = "lowest" if each.signal.bad == "low" else "highest"
     data = frame(rows)
@@ -185,10 +193,10 @@ def peers_chart(
         x=time_axis(start, end),
         y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=each.unit, format=NUMBER)),
         detail="node:N",
-        color=alt.Color("group:N", scale=alt.Scale(domain=groups, range=[CULPRIT, BAND])),
+        color=alt.Color("group:N", scale=alt.Scale(domain=list(hues), range=list(hues.values()))),
         tooltip=[moment("time", "time"), "node:N", alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
     )
-    crowd = base.transform_filter(alt.datum.group == groups[1]).mark_line(strokeWidth=1.2)
+    crowd = base.transform_filter(alt.datum.group != groups[0]).mark_line(strokeWidth=1.2)
     culprit = base.transform_filter(alt.datum.group == groups[0]).mark_line(strokeWidth=2.5)
     chart = alt.layer(*span_layers(found, start, end), crowd, culprit).properties(width=WIDTH, height=240)
     how = f"each line is a node; of several devices the {worst}" if several else "each line is a node"

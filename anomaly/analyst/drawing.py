@@ -8,7 +8,7 @@ import numpy as np
 
 from anomaly.clock import HOUR, MINUTE, Ms, to_datetime, to_ms
 from anomaly.errors import AnomalyError
-from anomaly.records import Bad, Floats, Incident, Ints
+from anomaly.records import Bad, Floats, Incident, Ints, Severity
 from anomaly.signals.model import Signal
 
 Chart = Any
@@ -37,7 +37,7 @@ _UNITS: Mapping[str, tuple[str, str, float]] = {
     "mebibytes": ("GiB", "GiB/s", 1 / 1024),
     "nanoseconds": ("ns", "% of time", 1e-7),
     "bytes": ("GB", "GB/s", 1e-9),
-    "seconds": ("s", "s/s", 1.0),
+    "seconds": ("seconds", "seconds/s", 1.0),
     "bool": ("1 = yes, 0 = no", "changes/s", 1.0),
 }
 
@@ -129,7 +129,8 @@ def span_layers(incident: Incident, start: Ms, end: Ms, *, words: bool = True, t
     layers = [alt.Chart(data).mark_rect(color=SPAN, opacity=0.55).encode(x=axis, x2="until:T")]
     marks = [(incident.onset, "onset", [6, 3], "right")]
     if incident.fired_at:
-        marks.append((incident.fired_at, "alerted", [1, 0], "left"))
+        word = "noted" if incident.severity is Severity.INFO else "alerted"
+        marks.append((incident.fired_at, word, [1, 0], "left"))
     for at, word, dash, side in marks:
         point = alt.Chart(frame([{"time": at, "word": f"{word} {to_datetime(at):%H:%M}"}]))
         layers.append(point.mark_rule(color=CULPRIT, strokeDash=dash, opacity=0.8).encode(x=axis))
@@ -139,6 +140,24 @@ def span_layers(incident: Incident, start: Ms, end: Ms, *, words: bool = True, t
             )
             layers.append(text.encode(x=axis, text="word:N"))
     return layers
+
+
+def gap_layers(times: Ints, own: Floats, x: Any, height: int) -> list[Chart]:
+    """Where none of `own` has a sample for three grid times or longer: a bar at the foot of the chart, in words."""
+    alt = altair()
+    missing = np.isnan(own).all(axis=0)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]])))
+    gaps = [
+        {"time": int(times[a]), "until": int(times[min(b, len(times) - 1)]), "word": "no samples"}
+        for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+        if b - a >= 3
+    ]
+    if not gaps:
+        return []
+    base = alt.Chart(frame(gaps)).encode(x=x)
+    bar = base.mark_rule(color=CULPRIT, strokeWidth=5, opacity=0.45).encode(x2="until:T", y=alt.value(height - 3))
+    words = base.mark_text(color=CULPRIT, align="left", dx=4, fontSize=10)
+    return [bar, words.encode(y=alt.value(height - 13), text="word:N")]
 
 
 def finished(chart: Chart, title: str, subtitle: str | Sequence[str]) -> Chart:

@@ -60,8 +60,10 @@ def read_samples(
     end: Ms | None,
     needed: Sequence[str] = (),
 ) -> Any:
-    """Published samples as an Arrow table by series and time. Errors as `State.samples` states; of `needed` (all, unless
-    given) at least one signal must have samples."""
+    """Published samples as an Arrow table by series and time. Errors as `State.samples` states.
+
+    Of `needed` (all signals, unless given) at least one must have samples.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -50,14 +50,15 @@ def _do(parts: "Parts", start: Ms | None, end: Ms | None) -> None:
     from anomaly.errors import DeliveryUnavailable
     from anomaly.jobs.carry import Live
     from anomaly.jobs.deliver import deliver
-    from anomaly.jobs.parts import open_pipeline_store, targets
+    from anomaly.jobs.parts import INBOX, open_pipeline_store, targets
     from anomaly.jobs.publish import publish
     from anomaly.jobs.score import score
 
     sinks = targets(parts.pipeline)
     with open_pipeline_store(parts.pipeline) as store, progress() as shown:
         refs = [target.ref for target in sinks]
-        run = score(parts, store, Live(), refs, system_clock(), start=start, end=end, progress=shown)
+        inbox = parts.state_dir / INBOX
+        run = score(parts, store, Live(), refs, system_clock(), start=start, end=end, inbox=inbox, progress=shown)
         publish(store, parts.pipeline, system_clock())
         reports = deliver(store, sinks, system_clock())
     _say(run)
@@ -101,4 +102,7 @@ def _say(run: "ScoredRun") -> None:
     if run.through is None:
         raise UsageError(*NOTHING)
     changes = len(run.changes) + len(run.history)
+    for mark in run.taken.marks:
+        done = "closed" if mark.kind == "close" else f"labelled {mark.label}"
+        options.said(f"from the inbox: {mark.incident_id} {done}")
     options.said(f"{run.ticks} ticks up to {format_time(run.through)}, {changes} changes of incidents")

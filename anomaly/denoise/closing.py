@@ -29,9 +29,7 @@ def close_asked(
             used.add(by)
             dropped.append(Dropped(finding, "closed", by.incident))
     ended = tuple(
-        replace(
-            incident, phase=Phase.CLOSED, resolved_at=world.now, updated_at=world.now, previous_severity=None
-        )
+        replace(incident, phase=Phase.CLOSED, resolved_at=world.now, updated_at=world.now, previous_severity=None)
         for incident in going
         if incident.phase is Phase.FIRING
     )

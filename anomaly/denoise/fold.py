@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from anomaly.denoise.world import AFTERMATH, BLAME_WINDOW, JOB_PATIENCE, JOB_SILENCE, Case, Memory, World
+from anomaly.denoise.world import AFTERMATH, JOB_PATIENCE, JOB_SILENCE, TOGETHER, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding
 
 
@@ -38,9 +38,9 @@ def blame(
 ) -> tuple[tuple[Case, ...], tuple[Dropped, ...], Memory]:
     """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
-    A case explains a job when it touches one of its nodes and began before the job slowed (within BLAME_WINDOW, or was
-    known before); missing metrics explain nothing. Among several, a hard fault, then the one whose onset lies nearest,
-    takes the effect. A job without explanation waits JOB_PATIENCE; one that fires later gives its job incident up
+    A case explains a job when it touches one of its nodes and began before the job slowed (no later than simultaneity
+    allows); missing metrics explain nothing. Among several, a hard fault, then the one whose onset lies nearest, takes
+    the effect. A job without explanation waits JOB_PATIENCE; one that fires later gives its job incident up
     again. A slowdown once explained outlives its explanation by AFTERMATH without a word.
     """
     out = list(cases)
@@ -54,7 +54,7 @@ def blame(
             for i, case in enumerate(out)
             if nodes & (world.members(case.entity) | set(case.nodes))
             and case.scope != "job"
-            and case.onset <= finding.onset + BLAME_WINDOW
+            and case.onset <= finding.onset + TOGETHER + max(finding.uncertainty, case.uncertainty)
             and any(found.cause != "telemetry" for found in case.findings)
         ]
         if suspects:

@@ -61,7 +61,9 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     after, changed, d6 = advance(world, memory, cases)
     dropped = _first_reason((*d0, *d1, *d7, *d2, *d3, *d4, *d5, *d6))
     gone = {drop.finding.key for drop in dropped}
-    return Denoised(after, (*closed, *changed), tuple(finding for finding in ordered if finding.key not in gone), dropped)
+    return Denoised(
+        after, (*closed, *changed), tuple(finding for finding in ordered if finding.key not in gone), dropped
+    )
 
 
 def _first_reason(dropped: tuple[Dropped, ...]) -> tuple[Dropped, ...]:

@@ -12,9 +12,6 @@ JOB_PATIENCE: Ms = 5 * MINUTE
 JOB_SILENCE: Ms = 5 * MINUTE
 """A slow job that has not said anything for this long has ended, or recovers; it begins no incident."""
 
-BLAME_WINDOW: Ms = 15 * MINUTE
-"""How far before a job's slowdown the finding that explains it may begin: a GPU heats up long before it throttles."""
-
 AFTERMATH: Ms = 15 * MINUTE
 """How long a slowdown that had an explanation keeps it after the explaining case has ended: jobs recover later."""
 
@@ -93,7 +90,7 @@ class Case:
     def effect_ratio(self) -> float | None:
         """How much longer a step takes, 0.18 = 18 %; None when no job's step time speaks of it."""
         ratios = [
-            finding.observed / finding.expected - 1.0
+            round(finding.observed / finding.expected - 1.0, 6)
             for finding in self.effects
             if finding.observed is not None and finding.expected
         ]

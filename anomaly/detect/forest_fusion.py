@@ -105,6 +105,7 @@ def complete(
         score,
         verdict.observed[rows, first:last],
         verdict.expected[rows, first:last],
+        None if verdict.doubtful is None else verdict.doubtful[first:last],
     )
 
 

@@ -3,6 +3,7 @@
 A run begins with the first score past the boundary. It becomes a finding once it has lasted `persist` with at least
 `least` real samples, nearly all of them past the boundary; it ends after `clear` of samples nearly all below it.
 Missing samples change nothing: they neither confirm nor heal. Samples that come but cannot be judged end it in time.
+What an incomplete answer shows may begin or carry a finding, and never ends one.
 """
 
 from collections.abc import Mapping
@@ -73,6 +74,8 @@ def advance(runs: Mapping[str, Run], scored: Scored, first: int, last: int) -> d
 def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
     value = float(scored.score[i, j])
     at = int(scored.times[j])
+    if run is not None and run.confirmed is not None and not value >= 1.0 and _doubtful(scored, j):
+        return run
     if np.isnan(value):
         seen = not np.isnan(scored.observed[i, j])
         return None if run is not None and seen and _unjudged_too_long(run, scored.profile, at) else run
@@ -92,6 +95,10 @@ def _step(run: Run | None, scored: Scored, i: int, j: int) -> Run | None:
     if run.confirmed is None:
         return _towards_a_finding(run, scored.profile, at, past)
     return _towards_the_end(run, scored.profile, at, past)
+
+
+def _doubtful(scored: Scored, j: int) -> bool:
+    return scored.doubtful is not None and bool(scored.doubtful[j])
 
 
 def _patience(profile: Profile) -> Ms:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from anomaly.clock import Ms
-from anomaly.records import Entity, Floats, Ints
+from anomaly.records import Bools, Entity, Floats, Ints
 
 Direction = Literal["high", "low"]
 
@@ -53,6 +53,8 @@ class Scored:
     score: Floats
     observed: Floats
     expected: Floats
+    doubtful: Bools | None = None
+    """Columns of which the source's answer was incomplete: no finding ends on them. None: there are none."""
 
     def rows_of(self, wanted: Iterable[str]) -> dict[str, int]:
         """Places of the rows named `wanted`, for those that are there."""

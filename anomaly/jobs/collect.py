@@ -15,7 +15,6 @@ from anomaly.records import Pulled, Query, Samples
 from anomaly.signals.identity import Aliases, aliases_from, identify
 from anomaly.signals.model import Signal
 from anomaly.store.samples import COLLECTED, CollectedChunk, SignalChunk
-from anomaly.store.series import Registration
 from anomaly.store.store import Store
 
 CHUNK_STEPS = 60
@@ -161,17 +160,9 @@ def _aliases(parts: Parts, uname: Iterable[Mapping[str, str]]) -> Aliases:
 
 def _identified(signal: Signal, pulled: Pulled, aliases: Aliases, store: Store) -> tuple[Samples, int]:
     """Registers the series and returns (their samples, how many series name no entity)."""
-    registrations: list[Registration] = []
-    good = np.zeros(len(pulled.labels), bool)
-    for i, labels in enumerate(pulled.labels):
-        found = identify(signal, labels, aliases)
-        if found is not None:
-            entity, device, part = found
-            registrations.append((signal.name, entity, device, part, labels))
-            good[i] = True
-    ids = np.full(len(pulled.labels), -1, np.int32)
-    if registrations:
-        ids[good] = store.register(registrations)
+    ids = store.ids_of(
+        signal.name, pulled.labels, lambda labels: identify(signal, labels, aliases), (signal, aliases)
+    )
     series = np.repeat(ids, pulled.lengths)
     use = (series >= 0) & ~np.isnan(pulled.values)
-    return Samples(series[use], pulled.ts[use], pulled.values[use]), int((~good).sum())
+    return Samples(series[use], pulled.ts[use], pulled.values[use]), int((ids < 0).sum())

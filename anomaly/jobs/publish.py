@@ -6,6 +6,7 @@ from pathlib import Path
 
 from anomaly.clock import Ms
 from anomaly.config.pipeline import Pipeline
+from anomaly.jobs.evidence import freeze_evidence
 from anomaly.jobs.parts import PUBLISHED
 from anomaly.store.files import sweep
 from anomaly.store.retention import Keep, prune_published
@@ -37,6 +38,7 @@ def published_dir(pipeline: Pipeline) -> Path:
 def publish(store: Store, pipeline: Pipeline, now: Ms) -> Published:
     """Everything there is to publish, at once, for commands that run once. Nothing is pruned."""
     clean_up(pipeline)
+    freeze_evidence(store)
     results = publish_results(store, pipeline)
     hours = publish_hours(store, pipeline, now)
     return Published(results.results, hours.hours, hours.rollups)

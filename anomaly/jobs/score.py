@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from anomaly.clock import MINUTE, Ms, align_down
 from anomaly.deliver.entries import SinkRef, outbox_entries
 from anomaly.detect.habit import BUCKETS
 from anomaly.jobs.carry import Carried, Live, closed_buckets, decode, encode, fill, refresh
 from anomaly.jobs.collect import NAMES, Progress, quiet, warm_up
+from anomaly.jobs.inbox import Asked, clear, read_inbox
 from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts, late_by
 from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
@@ -40,6 +42,8 @@ class ScoredRun:
     """Reason → findings set aside, once a tick."""
     findings: int = 0
     """Open at the last tick."""
+    taken: Asked = Asked()
+    """What the first tick took from the inbox."""
 
 
 def score(
@@ -51,9 +55,13 @@ def score(
     *,
     start: Ms | None = None,
     end: Ms | None = None,
+    inbox: Path | None = None,
     progress: Progress = quiet,
 ) -> ScoredRun:
-    """Run every tick that is final at `now` (or lies in (start, end]) and has not been run."""
+    """Run every tick that is final at `now` (or lies in (start, end]) and has not been run.
+
+    The first of them takes in what lies in `inbox`, if there is one.
+    """
     collected = store.watermark(COLLECTED)
     if collected is None:
         return ScoredRun(None)
@@ -79,14 +87,18 @@ def score(
     due = ticks_between(begin, until, pipeline.tick)
     live_from = now - late_by(pipeline) - pipeline.scale(LIVE_LAG) - 3 * pipeline.tick
     run = ScoredRun(begin)
+    taken = asked = read_inbox(inbox, store)
     at = 0
     while at < len(due):
         stretch = [tick for tick in due[at:] if tick <= due[at] - 1 + STRETCH_STEPS * pipeline.step] or due[at : at + 1]
-        run = _stretch(store, live, spec, parts.pace, sinks, begin, stretch, live_from if end is None else 0, now, run)
+        recent = live_from if end is None else 0
+        run = _stretch(store, live, spec, parts.pace, sinks, begin, stretch, recent, now, asked, run)
+        clear(inbox, (*asked.stale, *asked.items))
+        asked = Asked()
         begin = stretch[-1]
         at += len(stretch)
         progress("score", at / len(due))
-    return run
+    return replace(run, taken=taken)
 
 
 def _stretch(
@@ -99,6 +111,7 @@ def _stretch(
     due: Sequence[Ms],
     live_from: Ms,
     now: Ms,
+    asked: Asked,
     run: ScoredRun,
 ) -> ScoredRun:
     assert live.context is not None
@@ -106,7 +119,8 @@ def _stretch(
     before = live.carried
     nominal = [pace.nominal(tick) for tick in due]
     batch = Batch(pace.nominal(begin), nominal[-1], samples, live.directory)
-    told, context, state = advance(spec, batch, live.context, before.tick, nominal)
+    given = replace(before.tick, memory=replace(before.tick.memory, asked=asked.close)) if asked.close else before.tick
+    told, context, state = advance(spec, batch, live.context, given, nominal)
     ticks = [pace.tick(tick) for tick in told]
     announced = set(before.announced)
     records: list[TickRecord] = []
@@ -124,6 +138,9 @@ def _stretch(
         loud = [sink for sink in sinks if sink.kind != "jsonl"]
         for incident in late:
             records[-1] = _with(records[-1], _announce(pace.incident(incident), loud, announced, True, now))
+    if asked.items:
+        consumed = tuple(item.name for item in asked.items)
+        records[0] = replace(records[0], consumed=consumed, marks=asked.marks)
     carried = Carried(state, tuple(sorted(announced)))
     text = encode(carried)
     with store.transaction():

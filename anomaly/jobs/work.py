@@ -15,9 +15,10 @@ from anomaly.errors import AnomalyError, SourceError, StoreError
 from anomaly.jobs.carry import Live
 from anomaly.jobs.collect import Collected, collect
 from anomaly.jobs.deliver import deliver
+from anomaly.jobs.evidence import freeze_evidence
 from anomaly.jobs.log import Logger, Standing
 from anomaly.jobs.metrics import Metrics
-from anomaly.jobs.parts import Parts, Target
+from anomaly.jobs.parts import INBOX, Parts, Target
 from anomaly.jobs.publish import prune, publish_hours, publish_results
 from anomaly.jobs.score import ScoredRun, score
 from anomaly.records import Incident, Phase
@@ -126,7 +127,8 @@ class Work:
             self._pulled = True
             self._say_collected(found)
         refs = [target.ref for target in self._targets]
-        scored = score(self._parts, store, self._live, refs, self._clock(), progress=self._go_on)
+        inbox = self._parts.state_dir / INBOX
+        scored = score(self._parts, store, self._live, refs, self._clock(), inbox=inbox, progress=self._go_on)
         self._say_scored(scored)
         publish_results(store, pipeline)
         self._store_trouble = None
@@ -171,12 +173,15 @@ class Work:
 
     def _publish(self) -> Ran:
         with self._house:
+            frozen = freeze_evidence(self._store)
             done = publish_hours(self._store, self._parts.pipeline, self._clock())
-        return Ran({"files": len(done.hours), "rollups": done.rollups}, quiet=not done.hours and not done.rollups)
+        counts = {"files": len(done.hours), "rollups": done.rollups, "evidence": frozen}
+        return Ran(counts, quiet=not any(counts.values()))
 
     def _prune(self) -> Ran:
         pipeline = self._parts.pipeline
         with self._house:
+            freeze_evidence(self._store)
             publish_hours(self._store, pipeline, self._clock())
             with self._alone:
                 done = prune(self._store, pipeline, self._clock())
@@ -227,6 +232,10 @@ class Work:
         self._strangers.are({signal: f"{count} series name no entity" for signal, count in found.unidentified.items()})
 
     def _say_scored(self, scored: ScoredRun) -> None:
+        for mark in scored.taken.marks:
+            self._log.info("inbox_taken", kind=mark.kind, incident=mark.incident_id, label=mark.label, who=mark.who)
+        for name in scored.taken.strange:
+            self._log.warning("inbox_not_understood", item=name)
         for reason, count in scored.dropped.items():
             self._metrics.dropped.labels(reason).inc(count)
         if scored.ticks:

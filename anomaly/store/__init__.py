@@ -2,6 +2,7 @@
 
 from anomaly.store.files import sweep
 from anomaly.store.inbox import InboxItem, drop, remove, take
+from anomaly.store.incident_marks import IncidentMark
 from anomaly.store.results import CoverageRow, NodeScore, TickRecord
 from anomaly.store.retention import Keep, prune_published
 from anomaly.store.samples import CollectedChunk, Committed, SignalChunk
@@ -12,6 +13,7 @@ __all__ = [
     "Committed",
     "CoverageRow",
     "InboxItem",
+    "IncidentMark",
     "Keep",
     "NodeScore",
     "SignalChunk",

@@ -9,8 +9,10 @@ from anomaly.store.connect import Session
 PARTS: dict[str, Ms] = {
     "series": 0,
     "incidents": 0,
+    "incident_marks": 0,
     "findings": DAY,
     "incident_events": DAY,
+    "evidence": DAY,
     "ticks": DAY,
     "job_runs": DAY,
     "node_scores": HOUR,

@@ -1,7 +1,8 @@
 """Published data: Parquet files beside the database, for readers that must block nobody.
 
-    incidents.parquet, series.parquet           whole, replaced when they change
-    <table>/day=2026-11-30/<table>.parquet      findings, incident_events, ticks, job_runs
+    incidents.parquet, series.parquet,
+    incident_marks.parquet                      whole, replaced when they change
+    <table>/day=2026-11-30/<table>.parquet      findings, incident_events, ticks, job_runs; evidence by its firing
     <table>/hour=2026-11-30T10/<table>.parquet  node_scores, coverage, dropped; samples and rollups once closed
     manifest.json                               format, and how far the data reaches
 
@@ -30,13 +31,19 @@ _SELECTS = {
     "coverage": "SELECT * FROM coverage WHERE tick_at >= $low AND tick_at < $high ORDER BY ALL",
     "node_scores": "SELECT * FROM node_scores WHERE tick_at >= $low AND tick_at < $high ORDER BY ALL",
     "dropped": "SELECT * FROM dropped WHERE tick_at >= $low AND tick_at < $high ORDER BY ALL",
+    "evidence": "SELECT * FROM evidence WHERE fired_at >= $low AND fired_at < $high ORDER BY incident_id, series_id, ts",
+    "incident_marks": "SELECT * FROM incident_marks ORDER BY at, incident_id",
     "findings": "SELECT * FROM findings WHERE onset >= $low AND onset < $high ORDER BY ALL",
     "incident_events": "SELECT * FROM incident_events WHERE tick_at >= $low AND tick_at < $high ORDER BY seq",
     "incidents": "SELECT * FROM incidents ORDER BY onset, id",
 }
 _ORDER = list(_SELECTS)
 # The column that says which file of a table in parts a row belongs to.
-_TIMES = {table: "tick_at" for table, span in PARTS.items() if span} | {"findings": "onset", "job_runs": "started_at"}
+_TIMES = {table: "tick_at" for table, span in PARTS.items() if span} | {
+    "findings": "onset",
+    "job_runs": "started_at",
+    "evidence": "fired_at",
+}
 
 
 def publish(session: Session, directory: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from anomaly.errors import StoreError
 from anomaly.incident_json import incident_from_json, incident_json, line_due
 from anomaly.records import Dropped, Entity, Finding, Incident, OutboxEntry, Phase
 from anomaly.store.connect import Session
+from anomaly.store.incident_marks import IncidentMark, put_marks
 from anomaly.store.marks import counter, mark_unpublished, set_counter, set_watermark, watermark
 from anomaly.store.outbox import enqueue
 from anomaly.store.samples import SCORED
@@ -57,6 +58,8 @@ class TickRecord:
     """To be sent; their `seq` is given here and whatever they carry is ignored."""
     consumed: Sequence[str] = ()
     """Names of the inbox items that this tick acted upon."""
+    marks: Sequence[IncidentMark] = ()
+    """What people said of incidents in those items."""
 
 
 def commit_tick(session: Session, tick: TickRecord) -> list[Incident]:
@@ -106,6 +109,8 @@ def commit_ticks(session: Session, ticks: Sequence[TickRecord]) -> list[Incident
         session.run("INSERT INTO state VALUES (?, ?)", [ticks[-1].at, ticks[-1].state])
         consumed = [(item, tick.at) for tick in ticks for item in tick.consumed]
         session.insert("inbox_done", {"item": [item for item, _ in consumed], "tick_at": [at for _, at in consumed]})
+        for tick in ticks:
+            put_marks(session, tick.at, tick.marks)
         enqueue(session, [entry for tick in ticks for entry in tick.outbox])
         set_watermark(session, SCORED, ticks[-1].at)
     return lines

@@ -34,6 +34,9 @@ _AGES = (
     ("rollups", "hour", "rollups"),
     ("findings", "onset", "findings"),
     ("incident_events", "tick_at", "findings"),
+    ("incident_marks", "tick_at", "findings"),
+    ("evidence", "fired_at", "findings"),
+    ("evidence_slices", "fired_at", "findings"),
 )
 
 
@@ -62,7 +65,7 @@ def prune(session: Session, now: Ms, keep: Keep) -> dict[str, int]:
                  SELECT series_id FROM samples UNION SELECT series_id FROM rollups UNION
                  SELECT series_id FROM late_samples)"""
         )
-        for item in ("incidents", "series"):
+        for item in ("incidents", "incident_marks", "series"):
             if deleted[item]:
                 mark_unpublished(session, item, [0])
     return deleted

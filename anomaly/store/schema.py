@@ -69,7 +69,17 @@ V2 = (
     'CREATE TABLE incomplete (signal VARCHAR, "first" BIGINT, "last" BIGINT, why VARCHAR)',
 )
 
-MIGRATIONS: Sequence[tuple[int, Sequence[str]]] = ((1, V1), (2, V2))
+V3 = (
+    # What people said about incidents: labels, and that they closed one. `at` is their clock, `tick_at` ours.
+    """CREATE TABLE incident_marks (incident_id VARCHAR, kind VARCHAR, label VARCHAR, note VARCHAR, who VARCHAR,
+       at BIGINT, tick_at BIGINT)""",
+    # Samples kept with an incident, its entity's and its peers', for longer than samples are kept.
+    """CREATE TABLE evidence (incident_id VARCHAR, fired_at BIGINT, series_id INTEGER, signal VARCHAR, kind VARCHAR,
+       name VARCHAR, device VARCHAR, part VARCHAR, ts BIGINT, value DOUBLE)""",
+    "CREATE TABLE evidence_slices (incident_id VARCHAR, fired_at BIGINT, through BIGINT)",
+)
+
+MIGRATIONS: Sequence[tuple[int, Sequence[str]]] = ((1, V1), (2, V2), (3, V3))
 NEWEST = MIGRATIONS[-1][0]
 
 

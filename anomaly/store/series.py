@@ -1,8 +1,9 @@
 """Identity: label sets become small integers, once."""
 
+import itertools
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from anomaly.store.marks import counter, mark_unpublished, set_counter
 Registration = tuple[str, Entity, str, str, Labels]
 """signal, entity, device, part, labels."""
 
-_Identity = tuple[Entity, str, str]
+Identity = tuple[Entity, str, str]
+"""entity, device, part."""
+
+_UNMET = -2
 
 _SELECT = """SELECT series_id, signal, kind, name, device, part, labels
              FROM series JOIN entities USING (entity_id)"""
@@ -42,9 +46,10 @@ class SeriesIndex:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ids: dict[str, dict[str, int]] = {}
-        self._identities: dict[int, _Identity] = {}
+        self._identities: dict[int, Identity] = {}
         self._rows: dict[int, SeriesRow] = {}
         self._entities: dict[Entity, int] = {}
+        self._settled: dict[str, tuple[object, dict[str, int]]] = {}
         self.changes = 0
         """Rises whenever a series is added, re-identified or forgotten: whoever keeps rows can tell."""
         session.on_rollback(self.forget)
@@ -55,7 +60,32 @@ class SeriesIndex:
         self._identities.clear()
         self._rows.clear()
         self._entities.clear()
+        self._settled.clear()
         self.changes += 1
+
+    def ids_of(
+        self, signal: str, labels: Sequence[Labels], identify: Callable[[Labels], Identity | None], version: object
+    ) -> NDArray[np.int32]:
+        """The id of every label set of `signal`, in order; -1 for those that `identify` knows no entity for.
+
+        `identify` is asked once for a label set under one `version`: a pull brings the same hundreds of thousands
+        every minute. Whatever it depends on must change the version.
+        """
+        known_version, known = self._settled.get(signal, (None, {}))
+        if known_version != version:
+            known = {}
+        keys = list(map(_quick_key, labels))
+        ids = np.fromiter(map(known.get, keys, itertools.repeat(_UNMET)), np.int32, len(keys))
+        new = np.flatnonzero(ids == _UNMET).tolist()
+        if new:
+            found = [(place, identify(labels[place])) for place in new]
+            ids[new] = -1
+            named = [(place, identity) for place, identity in found if identity is not None]
+            given = [(signal, *identity, labels[place]) for place, identity in named]
+            ids[[place for place, _ in named]] = self.register(given)
+            known.update((keys[place], int(ids[place])) for place in new)
+        self._settled[signal] = (version, known)
+        return ids
 
     def register(self, given: Sequence[Registration]) -> NDArray[np.int32]:
         """The id of every label set, in order; new ones are created, changed identities updated."""
@@ -117,7 +147,7 @@ class SeriesIndex:
                 firsts.append(registration)
             place_of[number] = place
         found = np.zeros(len(firsts), np.int32)
-        identities: dict[int, _Identity] = {}
+        identities: dict[int, Identity] = {}
         with self._session.given("met", {"signal": signals, "labels": texts, "place": list(range(len(firsts)))}):
             for place, series_id, kind, name, device, part in self._session.rows(
                 """SELECT place, series_id, kind, name, device, part

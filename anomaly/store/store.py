@@ -1,6 +1,6 @@
 """The store as the other rooms see it: one object over one database file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anomaly.clock import Ms
-from anomaly.records import Attachment, Entity, Finding, Floats, Incident, Ints, OutboxEntry, Samples, SeriesRow
+from anomaly.records import Attachment, Entity, Finding, Floats, Incident, Ints, Labels, OutboxEntry, Samples, SeriesRow
 from anomaly.store import (
     archive,
     baselines,
     context,
+    evidence,
     inbox,
+    incident_marks,
     marks,
     outbox,
     publish,
@@ -26,7 +28,7 @@ from anomaly.store import (
     schema,
 )
 from anomaly.store.connect import Hooks, Session, ignore, open_session
-from anomaly.store.series import Registration, SeriesIndex
+from anomaly.store.series import Identity, Registration, SeriesIndex
 
 
 class Store:
@@ -60,6 +62,12 @@ class Store:
     def register(self, rows: Sequence[Registration]) -> NDArray[np.int32]:
         """The id of each (signal, entity, device, part, labels), in order; see `SeriesIndex.register`."""
         return self._series.register(rows)
+
+    def ids_of(
+        self, signal: str, labels: Sequence[Labels], identify: Callable[[Labels], Identity | None], version: object
+    ) -> NDArray[np.int32]:
+        """The ids of one pull's label sets, registered where they are new; see `SeriesIndex.ids_of`."""
+        return self._series.ids_of(signal, labels, identify, version)
 
     def series(self, signal: str | None = None) -> list[SeriesRow]:
         """All series (of one signal), by id."""
@@ -174,6 +182,18 @@ class Store:
     def undone(self, items: Sequence[inbox.InboxItem]) -> list[inbox.InboxItem]:
         """Inbox items that no committed tick has acted upon."""
         return inbox.undone(self._session, items)
+
+    def incident_marks(self, incident_id: str | None = None) -> list[IncidentMark]:
+        """What people said of incidents (of one), oldest first."""
+        return incident_marks.get_marks(self._session, incident_id)
+
+    def evidence_due(self) -> list[evidence.Due]:
+        """Slices to be frozen or completed; see `evidence.due`."""
+        return evidence.due(self._session)
+
+    def freeze_evidence(self, slice_: evidence.Due, series_ids: Sequence[int]) -> int:
+        """Keep samples of these series with an incident; how many came."""
+        return evidence.freeze(self._session, slice_, series_ids)
 
     # ── outbox ──
 

@@ -152,9 +152,9 @@ class BenchCluster:
 
     def _harm(self, name: str, out: Floats, grid: Ints, first: int) -> None:
         if name in ("gpu_temp", "sm_clock"):
-            out[50 * GPUS :: 100 * GPUS, first:] *= 1.4 if name == "gpu_temp" else 0.8
+            out[10 * GPUS :: 100 * GPUS, first:] *= 1.4 if name == "gpu_temp" else 0.8
         elif name in ("rdma_discards", "symbol_errors"):
-            out[99 * RAILS :: 100 * RAILS, first:] += np.floor(30.0 * (grid[first:] - self.bad_from) / 1000.0)
+            out[30 * RAILS :: 100 * RAILS, first:] += np.floor(30.0 * (grid[first:] - self.bad_from) / 1000.0)
 
     def _table(self, name: str) -> _Table:
         labels = [json.dumps(one) for one in self._labels(name)]

@@ -97,9 +97,10 @@ class Days:
     told: list[Incident] = field(default_factory=list)
     last: Denoised | None = None
 
-    def tick(self, at: float, findings: Iterable[Finding], **more: Any) -> Denoised:
+    def tick(self, at: float, findings: Iterable[Finding], alive: bool = True, **more: Any) -> Denoised:
+        """`alive`: every finding has just been past its boundary; otherwise its samples ended with its `last`."""
         now = world(at, **more)
-        known = tuple(finding for finding in findings if finding.confirmed <= now.now)
+        known = tuple(replace(item, last=now.now) if alive else item for item in findings if item.confirmed <= now.now)
         self.last = denoise(now, self.memory, known)
         self.memory = self.last.memory
         self.told += self.last.changed

@@ -94,3 +94,13 @@ def test_a_job_that_recovers_ends_its_incident() -> None:
     days.run(0, 12, [slow("train-a", 0)])
     days.tick(13, [])
     assert days.lines()[-1] == "13 job/train-a software critical resolved"
+
+
+def test_a_job_that_no_longer_tells_its_step_time_has_ended_rather_than_slowed() -> None:
+    days = Days()
+    days.run(0, 6, [slow("train-a", 0)])
+    for at in range(7, 20):
+        days.tick(at, [slow("train-a", 0)], alive=False)
+    assert days.told == []
+    assert days.last is not None
+    assert [drop.reason for drop in days.last.dropped] == ["job_silent"]

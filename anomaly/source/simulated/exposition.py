@@ -15,6 +15,12 @@ from anomaly.source.simulated.scenario import Simulation
 PORTS: Mapping[str, int] = {"dcgm-exporter": 9400, "node-exporter": 9100, "juicefs": 9567, "training": 9401}
 """Scrape job → port of its targets, one a node."""
 DRIVER = "550.90.07"
+DRESSES: tuple[Mapping[str, str], ...] = (
+    {},
+    {"DCGM_FI_DRIVER_VERSION": "550.127.05"},
+    {"GPU_I_ID": "1", "GPU_I_PROFILE": "3g.40gb"},
+)
+"""What a GPU's labels may wear beyond the usual: nothing, another driver, a MIG slice."""
 
 _DCGM = {
     "DCGM_FI_DEV_GPU_TEMP": "gpu_temp",
@@ -87,7 +93,7 @@ class Exposition:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._boards: dict[tuple[int, int], tuple[Key, ...]] = {}
+        self._boards: dict[tuple[int, int, int], tuple[Key, ...]] = {}
         self._ranks: dict[tuple[int, int], tuple[Key, ...]] = {}
         nodes = cluster.nodes
         self._hosts = tuple(_key(_target("node-exporter", node.name)) for node in nodes)
@@ -167,19 +173,22 @@ class Exposition:
         return families
 
     def _board_rows(self, record: Record, field: str) -> tuple[tuple[Key, ...], Floats]:
-        """One row per GPU and job that held it: the exporter adds the job's label while there is one."""
+        """One row per GPU, job that held it (its label is there while the job is) and dress of its labels."""
         keys: list[Key] = []
         parts: list[Floats] = []
         for node, job in _tenancies(record):
-            keys.extend(self._board_keys(node, job))
-            parts.append(np.where(record.held[node] == job, record.gpu[field][node], np.nan))
+            for dress in np.unique(record.dress[node]).tolist():
+                there = (record.held[node] == job) & (record.dress[node] == dress)
+                if there.any():
+                    keys.extend(self._board_keys(node, job, dress))
+                    parts.append(np.where(there, record.gpu[field][node], np.nan))
         return tuple(keys), np.concatenate(parts)
 
-    def _board_keys(self, n: int, job: int) -> tuple[Key, ...]:
-        if (n, job) not in self._boards:
+    def _board_keys(self, n: int, job: int, dress: int) -> tuple[Key, ...]:
+        if (n, job, dress) not in self._boards:
             node, jobs = self.cluster.nodes[n], self.cluster.jobs
             holder = {"hpc_job": jobs[job].name} if job < len(jobs) else {}
-            self._boards[n, job] = tuple(
+            self._boards[n, job, dress] = tuple(
                 _key(
                     {
                         **_target("dcgm-exporter", node.name),
@@ -191,11 +200,12 @@ class Exposition:
                         "modelName": node.sku.model,
                         "pci_bus_id": f"00000000:{0x1B + 0x11 * g & 0xFF:02X}:00.0",
                         **holder,
+                        **DRESSES[dress],
                     }
                 )
                 for g in range(self.cluster.gpus)
             )
-        return self._boards[n, job]
+        return self._boards[n, job, dress]
 
     def _rank_rows(self, record: Record) -> tuple[tuple[Key, ...], Floats]:
         keys: list[Key] = []

@@ -99,7 +99,7 @@ def series(stretch: Stretch, state: Gauges) -> dict[str, Floats]:
     """Gauges and counters of the host as a whole (N × T); `state` moves on."""
     cluster, setting, rng, dt = stretch.cluster, stretch.setting, stretch.rng, stretch.dt
     there, phase = setting.up, stretch.phase()
-    busy = _cpu_share(phase)
+    busy = _cpu_share(phase, setting)
     boot = np.repeat(state.boot[:, None], len(setting.ts), axis=1)
     for instant, node, booted in setting.boots:
         if (at := step_of(setting.ts, instant)) is not None:
@@ -111,9 +111,11 @@ def series(stretch: Stretch, state: Gauges) -> dict[str, Floats]:
     for i in range(load.shape[1]):
         state.load = keep * state.load + (1.0 - keep) * cluster.cores * busy[:, i] * 1.4 * noise[:, i]
         load[:, i] = state.load
+    load = load + cluster.cores * setting.run_queue
     progress = np.take_along_axis(setting.progress, setting.held, axis=0)
     free = 0.94 - np.where(phase == Phase.DOWN, 0.0, 0.42 * np.clip(progress * 1.5, 0.0, 1.0))
-    available = np.round(MEMORY_BYTES * (free + 0.004 * rng.standard_normal(free.shape)) / 1024) * 1024
+    left = np.clip(free - setting.memory_used + 0.004 * rng.standard_normal(free.shape), 0.002, 1.0)
+    available = np.round(MEMORY_BYTES * left / 1024) * 1024
     killed = np.zeros_like(busy)
     for node, at in stretch.events(setting.ooms):
         killed[node, at] += 1.0
@@ -132,9 +134,9 @@ def cpus(stretch: Stretch) -> Floats:
     """CPU seconds, node × core × mode × step; over the modes they add up to the time that went by."""
     setting, phase = stretch.setting, stretch.phase()
     shape = (len(phase), stretch.cluster.cores, len(setting.ts))
-    busy = _cpu_share(phase)[:, None] * (1.0 + 0.12 * stretch.rng.standard_normal(shape))
+    busy = _cpu_share(phase, setting)[:, None] * (1.0 + 0.12 * stretch.rng.standard_normal(shape))
     busy = np.clip(busy, 0.002, 0.98)
-    waits = np.where(phase == Phase.CHECKPOINT, 0.06, 0.004)[:, None] * np.ones_like(busy)
+    waits = (np.where(phase == Phase.CHECKPOINT, 0.06, 0.004) + setting.cpu_wait)[:, None] * np.ones_like(busy)
     waits = np.minimum(waits, 1.0 - busy)
     shares = np.stack([1.0 - busy - waits, 0.78 * busy, 0.22 * busy, waits], axis=2)
     seconds = np.round(stretch.counters.grow("cpu", shares * stretch.dt, stretch.back), 2)
@@ -147,11 +149,13 @@ def ports(stretch: Stretch) -> dict[str, Floats]:
     shape = setting.rail_share.shape
     work = course.work_at[:, None]
     share = setting.rail_share / setting.rail_share.mean(axis=1, keepdims=True)
-    carried = _RAIL_BYTES * dt * work * share
+    # Forward only: next to nothing to reduce.
+    exchanged = np.where(stretch.phase() == Phase.EVALUATION, 0.15, 1.0)[:, None]
+    carried = _RAIL_BYTES * dt * work * share * exchanged
     # One burst factor for all nodes of a job: the all-reduce hits everybody at once; then a node's own share of it.
     jobs, steps = setting.drag.shape
     burst = np.take_along_axis(rng.gamma(2.5, 1 / 2.5, (jobs, steps)), setting.held, axis=0)[:, None]
-    burst = burst * rng.gamma(8.0, 1 / 8.0, (shape[0], 1, steps)) * work * dt
+    burst = burst * rng.gamma(8.0, 1 / 8.0, (shape[0], 1, steps)) * work * exchanged * dt
     increments = {
         "received": np.floor(carried * (1.0 + 0.02 * rng.standard_normal(shape)) / 4) * 4,
         "transmitted": np.floor(carried * (1.0 + 0.02 * rng.standard_normal(shape)) / 4) * 4,
@@ -165,6 +169,10 @@ def ports(stretch: Stretch) -> dict[str, Floats]:
         "pause_sent": rng.poisson(_PAUSE_SENT * burst * setting.pause_sent),
         "marks": rng.poisson(_MARKS * burst * setting.marks),
     }
+    for instant, node, port, name, count in setting.port_events:
+        if (at := step_of(setting.ts, instant)) is not None:
+            increments[name] = increments[name].astype(np.float64)
+            increments[name][node, port, at] += count
     resets = [*stretch.back, *stretch.events(setting.clears)]
     there = setting.up[:, None]
     return {
@@ -193,6 +201,7 @@ def requests(stretch: Stretch) -> Floats:
     return np.asarray(np.where(setting.up[:, None, None], values, np.nan))
 
 
-def _cpu_share(phase: NDArray[np.int8]) -> Floats:
-    """Share of CPU time used, by phase: data loading while training, spinning proxies in a hang."""
-    return np.asarray(np.array([0.02, 0.15, 0.24, 0.20, 0.17])[phase])
+def _cpu_share(phase: NDArray[np.int8], setting: Setting) -> Floats:
+    """Share of CPU time used, by phase: data loading while training, spinning proxies in a hang; and by others."""
+    own = np.array([0.02, 0.15, 0.24, 0.20, 0.17, 0.22])[phase]
+    return np.asarray(np.clip(own + setting.cpu_extra, 0.01, 0.98))

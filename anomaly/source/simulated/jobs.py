@@ -20,6 +20,7 @@ class Phase(IntEnum):
     RUNNING = 2
     CHECKPOINT = 3
     HUNG = 4
+    EVALUATION = 5
 
 
 START_TAKES: Ms = 150 * SECOND
@@ -80,6 +81,21 @@ def checkpoints(cluster: Cluster, j: int, origin: Ms, start: Ms, end: Ms) -> Ite
             yield begin, finish
 
 
+def evaluations(cluster: Cluster, j: int, origin: Ms, start: Ms, end: Ms) -> Iterator[tuple[Ms, Ms]]:
+    """The evaluations of job `j` due in [start, end), as (start, end), whether or not it runs then."""
+    job = cluster.jobs[j]
+    if not job.evaluate_every:
+        return
+    first = (start - origin - job.evaluate_phase) // job.evaluate_every - 1
+    last = (end - origin - job.evaluate_phase) // job.evaluate_every + 1
+    for k in range(first, last + 1):
+        rng = np.random.default_rng([cluster.seed, 13, j, k + 2**32])
+        begin = origin + job.evaluate_phase + k * job.evaluate_every
+        finish = begin + int(rng.integers(100, 181)) * SECOND
+        if begin < end and finish > start:
+            yield begin, finish
+
+
 def phases(cluster: Cluster, stops: Sequence[Stop], origin: Ms, ts: Ints) -> tuple[NDArray[np.int8], Floats]:
     """Phase and progress of the start (0 … 1) of each job at `ts`; the last row stands for "no job" and is DOWN."""
     phase = np.zeros((len(cluster.jobs) + 1, len(ts)), np.int8)
@@ -93,6 +109,9 @@ def phases(cluster: Cluster, stops: Sequence[Stop], origin: Ms, ts: Ints) -> tup
             age = np.clip((ts - life.start) / START_TAKES, 0.0, 1.0)
             progress[j, alive] = age[alive]
             phase[j, alive] = np.where(age[alive] < 1.0, Phase.STARTING, Phase.RUNNING)
+            for begin, finish in evaluations(cluster, j, origin, lo, hi + MINUTE):
+                testing = alive & (ts >= begin) & (ts < finish) & (phase[j] == Phase.RUNNING)
+                phase[j, testing] = Phase.EVALUATION
             for begin, finish in checkpoints(cluster, j, origin, lo, hi + MINUTE):
                 saving = alive & (ts >= begin) & (ts < finish) & (phase[j] == Phase.RUNNING)
                 phase[j, saving] = Phase.CHECKPOINT

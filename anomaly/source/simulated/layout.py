@@ -59,6 +59,9 @@ class Job:
     step_seconds: float
     checkpoint_every: Ms
     checkpoint_phase: Ms
+    evaluate_every: Ms = 0
+    """0: never."""
+    evaluate_phase: Ms = 0
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,11 @@ def make_cluster(
         for n in range(nodes)
     )
     number = int(rng.integers(4100, 8800))
+    tests = np.random.default_rng([seed, 12])
     placed = []
     for j, team in enumerate(teams):
         every = int(rng.integers(20, 31)) * MINUTE
+        evaluates = int(tests.integers(50, 81)) * MINUTE
         placed.append(
             Job(
                 name=f"train-{number + 7 * j}",
@@ -145,6 +150,8 @@ def make_cluster(
                 step_seconds=float(rng.uniform(3.5, 6.5)),
                 checkpoint_every=every,
                 checkpoint_phase=int(rng.integers(0, every)),
+                evaluate_every=evaluates,
+                evaluate_phase=int(tests.integers(0, evaluates)),
             )
         )
     if churn_after is not None:

@@ -60,9 +60,9 @@ DUE: Mapping[str, Due] = {
     "coolant_loss": Due(1200, "shared_alert", "thermal"),
     # Constant from the first minute of load, or without effect on the job: nobody is woken.
     "wrong_power_cap": Due(900, "ticket", "power"),
-    "clock_lock": Due(900, "ticket", "power"),
+    "clock_lock": Due(900, "ticket", "config"),
     "driver_mismatch": Due(900, "ticket", "driver"),
-    "mig_lost": Due(900, "ticket", "driver"),
+    "mig_lost": Due(900, "ticket", "config"),
     "exporter_dead": Due(900, "ticket", "telemetry"),
     "telemetry_frozen": Due(900, "ticket", "telemetry"),
     "memory_held": Due(900, "ticket", "software"),
@@ -76,4 +76,4 @@ DUE: Mapping[str, Due] = {
 }
 
 NOTICEABLE = 0.1
-"""Share of the step time from which a slower job is worth an alert (Guard, traceml); below it, one is welcome at most."""
+"""Share of the step time from which a slower job is worth an alert (Guard, traceml); below it one is only welcome."""

@@ -15,12 +15,16 @@ from anomaly.source.simulated.setting import COOLING_K_PER_W, POWER_EXPONENT, TH
 
 TAU_SECONDS = 150.0
 """Thermal inertia of GPU and heat sink."""
-_DOWN, _CHECKPOINT, _HUNG = int(Phase.DOWN), int(Phase.CHECKPOINT), int(Phase.HUNG)
+_DOWN = int(Phase.DOWN)
+_NO_STEP = (Phase.CHECKPOINT, Phase.HUNG, Phase.EVALUATION)
+"""Phases in which no training step is finished."""
 _CLOCK_STEP = 15.0
 """MHz: clocks move in steps of this size."""
 _IDLE_MHZ = 345.0
-_SPIN = np.array([0.0, 0.10, 0.30, 0.12, 0.28])
+_SPIN = np.array([0.0, 0.10, 0.30, 0.12, 0.28, 0.16])
 """Share of dynamic power drawn without useful work, by phase: ranks that wait spin in the collective's kernel."""
+_UNSPUN = 0.3
+"""Of that, what is left where the host keeps the GPU waiting between kernels."""
 _DEEPEN, _RECOVER = 0.04, 0.02
 """Throttle depth gained per °C above the limit, and lost well below it, in 15 s."""
 
@@ -86,19 +90,24 @@ def run(cluster: Cluster, setting: Setting, state: Thermal, rng: np.random.Gener
     blend = 1.0 - np.exp(-dt / TAU_SECONDS)
     scale = dt / 15.0
     keep = 0.97**scale
+    quick = _speed_cap(setting, idle[:, :, None], peak[:, :, None])
+    lagging = np.where(setting.lag > 0.0, _UNSPUN, 1.0)
+    fresh_phase = ~np.isin(setting.phase, _NO_STEP)
+    at_rest_too = setting.idle | setting.freed
     for i in range(steps):
         held, phase = setting.held[:, i], setting.phase[:, i]
         above = state.core - THROTTLE_AT
         change = np.where(above > 0.0, _DEEPEN * above, np.where(above < -3.0, -_RECOVER, 0.0)) * scale
         state.depth = np.clip(state.depth + change, 0.0, setting.depth_cap[:, :, i])
-        speed = 1.0 - state.depth
+        drive = np.minimum(1.0 - state.depth, quick[:, :, i])
+        speed = drive * setting.silicon[:, :, i]
         stretch = np.ones(none + 1)
-        np.maximum.at(stretch, held, (1.0 / speed).max(axis=1))
+        np.maximum.at(stretch, held, (1.0 / speed).max(axis=1) + setting.lag[:, i])
         stretch[none] = 1.0
         stretch = stretch + setting.drag[:, i]
         state.wander = keep * state.wander + np.sqrt(1.0 - keep**2) * noise_job[:, i]
         work[:, i] = full[:, i] / stretch * (1.0 + 0.006 * state.wander)
-        fresh = (phase != _HUNG) & (phase != _CHECKPOINT)
+        fresh = fresh_phase[:, i]
         late = 1.0 + 2.0 * (1.0 - setting.progress[:, i])
         newest = nominal * stretch * late * noise_step[:, i] * (1.0 - 0.006 * state.wander)
         state.step_seconds = np.where(fresh, newest, state.step_seconds)
@@ -106,15 +115,18 @@ def run(cluster: Cluster, setting: Setting, state: Thermal, rng: np.random.Gener
 
         rate = work[held, i][:, None]
         # The same cycles of work take longer at a lower clock: the slow one is busy while the others wait.
-        busy[:, :, i] = rate / speed * noise_busy[:, :, i]
-        spin = _SPIN[phase[held]][:, None]
-        share = (spin + (1.0 - spin) * busy[:, :, i]) * speed**POWER_EXPONENT
+        resting = at_rest_too[:, :, i]
+        busy[:, :, i] = np.where(resting, 0.0, rate * setting.workload[:, i][:, None] / speed * noise_busy[:, :, i])
+        spin = np.where(resting, 0.0, (_SPIN[phase[held]] * lagging[:, i])[:, None])
+        share = (spin + (1.0 - spin) * busy[:, :, i]) * drive**POWER_EXPONENT
         here = setting.up[:, i][:, None]
-        power[:, :, i] = np.where(here, (idle + (peak - idle) * share) * noise_power[:, :, i], 0.0)
+        drawn = (idle + (peak - idle) * share) * noise_power[:, :, i]
+        ceiling = setting.watts_cap[:, :, i] * (1.0 + 0.1 * (noise_power[:, :, i] - 1.0))
+        power[:, :, i] = np.where(here, np.minimum(drawn, ceiling), 0.0)
         target = setting.ambient[:, :, i] + COOLING_K_PER_W * setting.cooling[:, :, i] * power[:, :, i]
         state.core = state.core + (target - state.core) * blend
         core[:, :, i], depth[:, :, i] = state.core, state.depth
-        alive = (phase[held] != _DOWN)[:, None]
+        alive = (phase[held] != _DOWN)[:, None] & ~setting.freed[:, :, i]
         ticks = np.round((boost * speed + jitter[:, :, i]) / _CLOCK_STEP) * _CLOCK_STEP
         clock[:, :, i] = np.where(alive, ticks, _IDLE_MHZ)
     work_at = np.take_along_axis(work, setting.held, axis=0)
@@ -125,13 +137,22 @@ def utilisation(course: Course, setting: Setting, rng: np.random.Generator) -> F
     """Percent of time a kernel ran: near 100 whenever ranks spin, so it hardly shows who waits and who works."""
     held: Ints = setting.held
     phase = np.take_along_axis(setting.phase, held, axis=0)
-    floor = np.array([0.0, 25.0, 97.0, 12.0, 100.0])[phase]
-    full = np.array([0.0, 85.0, 99.0, 100.0, 100.0])[phase]
+    floor = np.array([0.0, 25.0, 97.0, 12.0, 100.0, 40.0])[phase]
+    full = np.array([0.0, 85.0, 99.0, 100.0, 100.0, 100.0])[phase]
     waits = np.take_along_axis(setting.dip, held, axis=0)
-    mean = np.clip(floor + (full - floor) * course.work_at, 0.0, 100.0) * (0.25 + 0.75 * waits)
-    spread = np.array([0.0, 8.0, 1.0, 8.0, 0.0])[phase]
+    mean = np.clip(floor + (full - floor) * course.work_at, 0.0, 100.0) * (0.25 + 0.75 * waits) / (1.0 + setting.lag)
+    spread = np.array([0.0, 8.0, 1.0, 8.0, 0.0, 5.0])[phase]
     noise = np.abs(rng.standard_normal(course.core.shape))
-    return np.asarray(np.clip(np.round(mean[:, None] - spread[:, None] * noise + 0.8 * (spread[:, None] > 0)), 0, 100))
+    seen = np.clip(np.round(mean[:, None] - spread[:, None] * noise + 0.8 * (spread[:, None] > 0)), 0, 100)
+    return np.asarray(np.where(setting.idle | setting.freed, 0.0, seen))
+
+
+def _speed_cap(setting: Setting, idle: Floats, peak: Floats) -> Floats:
+    """The largest share of its clock that brakes, locks and the power limit leave each GPU at full work."""
+    if np.isinf(setting.watts_cap).all():
+        return setting.clock_cap
+    left = np.clip((setting.watts_cap - idle) / (peak - idle), 0.05, 1.0) ** (1.0 / POWER_EXPONENT)
+    return np.minimum(setting.clock_cap, left)
 
 
 def _watts(cluster: Cluster) -> tuple[Floats, Floats]:

@@ -22,6 +22,8 @@ LOST_FIRST = ("fb_used", "pcie_replay", "remapped_rows", "row_remap_failure", "e
 _NVLINK = ("nvlink_crc_flit", "nvlink_crc_data", "nvlink_replay", "nvlink_recovery")
 _STRAY = {"ecc_sbe": 1.2e-6, "pcie_replay": 1e-6, **dict.fromkeys(_NVLINK, 2e-7)}
 """Single harmless events per second and GPU."""
+SENTINEL = 9223372036854775794.0
+"""What DCGM says for an integer that it does not have."""
 
 
 @dataclass
@@ -49,10 +51,11 @@ class State:
 
 @dataclass(frozen=True)
 class Record:
-    """One stretch. `held` says which job holds a node (`len(jobs)`: none)."""
+    """One stretch. `held` says which job holds a node (`len(jobs)`: none), `dress` what its GPU labels wear."""
 
     ts: Ints
     held: Ints
+    dress: Ints
     gpu: dict[str, Floats]
     """N × G × T"""
     nic: dict[str, Floats]
@@ -111,28 +114,54 @@ def advance(cluster: Cluster, setting: Setting, state: State, rng: np.random.Gen
     back = [(node, at) for instant, node, _ in setting.boots if (at := step_of(setting.ts, instant)) is not None]
     stretch = host.Stretch(cluster, setting, course, state.counters, rng, dt, back)
     there, reloads = setting.up, back + stretch.events(setting.reloads)
-    answers = there & ~host.marked(there, stretch.events(setting.exporter_restarts))
+    answers = there & setting.dcgm_up & ~host.marked(there, stretch.events(setting.exporter_restarts))
+    scraped = there & ~host.marked(there, stretch.events(setting.timeouts))
     boards = _boards(cluster, setting, course, rng) | _board_counters(stretch, reloads)
     boards["xid"] = _xids(setting, state, reloads)
     at_work = there & _reporting(setting)
     ranks = _rank_offsets(cluster) * np.take_along_axis(course.step_seconds, setting.held, axis=0)[:, None]
     done = np.take_along_axis(_steps_done(setting, course, state, dt), setting.held, axis=0)
     progress = {"train_global_step": np.where(at_work, done, np.nan)}
-    return Record(
+    gpu = _exported(cluster, setting, state, boards, answers, first_step)
+    for instant, node, index in setting.sentinels:
+        if (at := step_of(setting.ts, instant)) is not None and not np.isnan(gpu["memory_temp"][node, index, at]):
+            gpu["memory_temp"][node, index, at] = SENTINEL
+    record = Record(
         ts=setting.ts,
         held=setting.held,
-        gpu=_exported(cluster, setting, state, boards, answers, first_step),
-        nic=host.ports(stretch),
-        node=host.series(stretch, state.host) | progress,
-        cpu=host.cpus(stretch),
+        dress=setting.dress,
+        gpu=gpu,
+        nic={name: np.where(scraped[:, None], array, np.nan) for name, array in host.ports(stretch).items()},
+        node={name: np.where(scraped, array, np.nan) for name, array in host.series(stretch, state.host).items()}
+        | progress,
+        cpu=np.where(scraped[:, None, None], host.cpus(stretch), np.nan),
         requests=host.requests(stretch),
         step_seconds=np.where(at_work[:, None], np.round(ranks, 4), np.nan),
         up={
             "dcgm-exporter": answers.astype(np.float64),
-            "node-exporter": there.astype(np.float64),
+            "node-exporter": scraped.astype(np.float64),
             "juicefs": (there & ~host.marked(there, stretch.events(setting.remounts))).astype(np.float64),
             "training": there.astype(np.float64),
         },
+    )
+    return _without(record, setting.away) if setting.away.any() else record
+
+
+def _without(record: Record, away: Bools) -> Record:
+    """The record with nothing at the steps `away`: Prometheus scraped nobody then."""
+
+    def cut(values: Floats) -> Floats:
+        return np.asarray(np.where(away, np.nan, values))
+
+    return replace(
+        record,
+        gpu={name: cut(values) for name, values in record.gpu.items()},
+        nic={name: cut(values) for name, values in record.nic.items()},
+        node={name: cut(values) for name, values in record.node.items()},
+        cpu=cut(record.cpu),
+        requests=cut(record.requests),
+        step_seconds=cut(record.step_seconds),
+        up={name: cut(values) for name, values in record.up.items()},
     )
 
 
@@ -143,6 +172,7 @@ def _boards(cluster: Cluster, setting: Setting, course: physics.Course, rng: np.
     memory = np.array([node.sku.memory_mib for node in cluster.nodes])[:, None, None]
     own = np.random.default_rng([cluster.seed, 8]).normal(0.0, 0.004, (*shape[:2], 1))
     filled = np.where(phase == Phase.DOWN, 0.007, 0.02 + (0.86 + own) * np.clip(progress * 2, 0, 1))
+    filled = np.clip(np.where(setting.freed, 0.007, filled) + setting.memory_extra, 0.0, 0.995)
     tensor = 0.44 * course.busy * (1.0 + 0.01 * rng.standard_normal(shape))
     return {
         "gpu_temp": np.round(course.core + rng.normal(0.0, 0.25, shape)),
@@ -162,14 +192,35 @@ def _board_counters(stretch: host.Stretch, reloads: host.Resets) -> dict[str, Fl
     throttled = np.clip(course.depth / 0.02, 0.0, 1.0)
     grown = {name: rng.poisson(rate * dt, shape).astype(np.float64) for name, rate in _STRAY.items()}
     grown |= dict.fromkeys(("ecc_dbe", "remapped_rows", "row_remap_failure"), np.zeros(shape))
+    grown |= _struck(stretch, grown)
     # A few milliseconds of violation do not make a throttled share.
     grown["thermal_violation"] = np.floor(throttled * dt * 1e9)
-    grown["power_violation"] = np.floor(capped * (1.0 + 0.2 * rng.standard_normal(shape)).clip(0.0) * dt * 1e9)
+    held = capped * (1.0 + 0.2 * rng.standard_normal(shape)).clip(0.0) + stretch.setting.power_held
+    grown["power_violation"] = np.floor(np.minimum(held, 1.0) * dt * 1e9)
     kept = ("remapped_rows", "row_remap_failure")
     return {
         name: stretch.counters.grow(name, increments, () if name in kept else reloads)
         for name, increments in grown.items()
     }
+
+
+def _struck(stretch: host.Stretch, grown: dict[str, Floats]) -> dict[str, Floats]:
+    """The counters with what faults add to them; drawn apart, so that a fault changes nothing elsewhere."""
+    setting, dt = stretch.setting, stretch.dt
+    rng = np.random.default_rng([stretch.cluster.seed, 22, int(setting.ts[0] // SECOND) % 2**32])
+    rates = {
+        "ecc_sbe": setting.ecc_rate * stretch.course.busy,
+        "pcie_replay": setting.pcie_rate,
+        "nvlink_crc_flit": setting.nvlink_rate,
+        "nvlink_replay": 0.2 * setting.nvlink_rate,
+        "nvlink_recovery": 0.01 * setting.nvlink_rate,
+    }
+    more = {name: grown[name] + rng.poisson(rate * dt) for name, rate in rates.items() if rate.any()}
+    for instant, node, gpu, name, count in setting.gpu_events:
+        if (at := step_of(setting.ts, instant)) is not None:
+            more.setdefault(name, grown[name].copy())
+            more[name][node, gpu, at] += count
+    return more
 
 
 def _xids(setting: Setting, state: State, reloads: host.Resets) -> Floats:
@@ -192,7 +243,8 @@ def _exported(
     moment = np.random.default_rng([cluster.seed, 10]).integers(0, hold, len(cluster.nodes))
     steps_since = (np.arange(steps) + first_step - moment[:, None]) % hold
     source = (np.arange(steps) - steps_since + hold - 1)[:, None]
-    thawed = np.maximum.accumulate(np.where(setting.frozen, -1, np.arange(steps)), axis=2)
+    still = setting.frozen | setting.stale
+    thawed = np.maximum.accumulate(np.where(still, -1, np.arange(steps)), axis=2)
     gone = setting.missing | ~answers[:, None]
     shown: dict[str, Floats] = {}
     for name, fresh in boards.items():
@@ -200,7 +252,7 @@ def _exported(
         everything = np.concatenate([older, fresh], axis=2)
         state.read[name] = everything[:, :, steps:].copy()
         values = np.take_along_axis(everything, np.broadcast_to(source, fresh.shape), axis=2)
-        if name != "xid" and setting.frozen.any():
+        if name != "xid" and still.any():
             last = state.shown.get(name, values[:, :, 0])
             kept = np.take_along_axis(values, np.maximum(thawed, 0), axis=2)
             values = np.where(thawed < 0, last[:, :, None], kept)

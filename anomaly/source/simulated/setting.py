@@ -43,6 +43,25 @@ class Setting:
     """N × G × T: thermal resistance relative to healthy."""
     depth_cap: Floats
     """N × G × T: the deepest cut of the clock by the thermal throttle."""
+    clock_cap: Floats
+    """N × G × T: the largest share of its clock that anything but heat leaves the GPU."""
+    silicon: Floats
+    """N × G × T: its clock at the usual power, relative to the SKU's."""
+    watts_cap: Floats
+    """N × G × T: the enforced power limit."""
+    power_held: Floats
+    """N × G × T: share of time held down for power, beyond the few per cent of everyday."""
+    ecc_rate: Floats
+    """N × G × T: corrected bits per second at full work."""
+    pcie_rate: Floats
+    nvlink_rate: Floats
+    """N × G × T: replays, link errors per second."""
+    memory_extra: Floats
+    """N × G × T: share of the framebuffer beyond what the job needs."""
+    idle: Bools
+    """N × G × T: no kernel runs there, whatever the job does."""
+    freed: Bools
+    """N × G × T: its process is dead: memory free, clocks at rest."""
     rail_share: Floats
     """N × R × T: what the rail carries, relative to its share."""
     pause_sent: Floats
@@ -56,12 +75,32 @@ class Setting:
     """N × R × T: events per second."""
     latency: Floats
     """N × T: gain on storage latency."""
+    lag: Floats
+    """N × T: extra step time as a share for which the host keeps its own GPUs waiting, and so everybody."""
+    workload: Floats
+    """N × T: the node's share of its job's work, relative to an equal one."""
+    cpu_extra: Floats
+    """N × T: share of CPU time used by others."""
+    cpu_wait: Floats
+    """N × T: share of CPU time spent waiting for I/O, beyond the usual."""
+    run_queue: Floats
+    """N × T: tasks per core beyond the usual."""
+    memory_used: Floats
+    """N × T: share of the host's memory used by others."""
+    dress: Ints
+    """N × T: which of `DRESSES` the GPU exporter's labels wear."""
+    dcgm_up: Bools
+    """N × T: the GPU exporter runs."""
+    away: Bools
+    """T: Prometheus scrapes nobody."""
     up: Bools
     """N × T: the host is there."""
     missing: Bools
     """N × G × T: no series at all for this GPU."""
     frozen: Bools
     """N × G × T: the driver has lost it, the exporter repeats what it last read."""
+    stale: Bools
+    """N × G × T: the exporter repeats what it last read, of every family."""
     xids: list[tuple[Ms, int, int, int]]
     """(time, node, GPU, code)"""
     reloads: list[tuple[Ms, int]]
@@ -75,6 +114,13 @@ class Setting:
     clears: list[tuple[Ms, int]]
     """(time, node): somebody clears the NIC counters."""
     ooms: list[tuple[Ms, int]]
+    timeouts: list[tuple[Ms, int]]
+    """(time, node): a scrape of the host's exporter takes too long."""
+    sentinels: list[tuple[Ms, int, int]]
+    """(time, node, GPU): DCGM has no memory temperature and says so with a number."""
+    gpu_events: list[tuple[Ms, int, int, str, int]]
+    port_events: list[tuple[Ms, int, int, str, int]]
+    """(time, node, GPU or port, counter, by how much)"""
 
 
 def ambient(cluster: Cluster, ts: Ints) -> Floats:
@@ -106,6 +152,16 @@ def healthy(cluster: Cluster, stops: Sequence[Stop], origin: Ms, ts: Ints) -> Se
         dip=np.ones((jobs, steps)),
         cooling=np.ones(by_gpu),
         depth_cap=np.full(by_gpu, 0.4),
+        clock_cap=np.ones(by_gpu),
+        silicon=np.ones(by_gpu),
+        watts_cap=np.full(by_gpu, np.inf),
+        power_held=np.zeros(by_gpu),
+        ecc_rate=np.zeros(by_gpu),
+        pcie_rate=np.zeros(by_gpu),
+        nvlink_rate=np.zeros(by_gpu),
+        memory_extra=np.zeros(by_gpu),
+        idle=np.zeros(by_gpu, bool),
+        freed=np.zeros(by_gpu, bool),
         rail_share=np.ones(by_rail),
         pause_sent=np.ones(by_rail),
         pause_received=np.ones(by_rail),
@@ -115,9 +171,19 @@ def healthy(cluster: Cluster, stops: Sequence[Stop], origin: Ms, ts: Ints) -> Se
         drop_rate=np.full(by_rail, stray),
         discard_rate=np.full(by_rail, stray),
         latency=np.ones((nodes, steps)),
+        lag=np.zeros((nodes, steps)),
+        workload=np.ones((nodes, steps)),
+        cpu_extra=np.zeros((nodes, steps)),
+        cpu_wait=np.zeros((nodes, steps)),
+        run_queue=np.zeros((nodes, steps)),
+        memory_used=np.zeros((nodes, steps)),
+        dress=np.zeros((nodes, steps), np.int64),
+        dcgm_up=np.ones((nodes, steps), bool),
+        away=np.zeros(steps, bool),
         up=np.ones((nodes, steps), bool),
         missing=np.zeros(by_gpu, bool),
         frozen=np.zeros(by_gpu, bool),
+        stale=np.zeros(by_gpu, bool),
         xids=[],
         reloads=[],
         boots=[],
@@ -125,6 +191,10 @@ def healthy(cluster: Cluster, stops: Sequence[Stop], origin: Ms, ts: Ints) -> Se
         remounts=[],
         clears=[],
         ooms=[],
+        timeouts=[],
+        sentinels=[],
+        gpu_events=[],
+        port_events=[],
     )
     _trifles(setting, cluster, origin)
     return setting
@@ -134,7 +204,7 @@ def quiet_events(cluster: Cluster, origin: Ms, stretch: int) -> dict[str, tuple[
     """The harmless events of one stretch of `QUIET_EVERY`: name → (time, node)."""
     rng = np.random.default_rng([cluster.seed, 4, stretch])
     begin = origin + stretch * QUIET_EVERY
-    names = ("exporter_restart", "remount", "clear", "oom")
+    names = ("exporter_restart", "remount", "clear", "oom", "timeout", "sentinel")
     return {
         name: (
             begin + int(rng.integers(5 * MINUTE, QUIET_EVERY, endpoint=False)),
@@ -164,12 +234,18 @@ def _trifles(setting: Setting, cluster: Cluster, origin: Ms) -> None:
         setting.remounts.append(events["remount"])
         setting.clears.append(events["clear"])
         setting.ooms.append(events["oom"])
+        setting.timeouts.append(events["timeout"])
+        instant, node = events["sentinel"]
+        setting.sentinels.append((instant, node, instant // SECOND % cluster.gpus))
     setting.xids.extend(sticky_xids(cluster, origin))
 
 
 def activity(setting: Setting) -> Floats:
-    """J+1 × T: the share of full work each job does: a third and more while it starts, nearly none in a checkpoint."""
-    by_phase = np.array([0.0, 0.0, 1.0, 0.03, 0.0])
+    """J+1 × T: the share of full work each job does: a third and more while it starts, nearly none in a checkpoint.
+
+    An evaluation computes forward only, in smaller batches.
+    """
+    by_phase = np.array([0.0, 0.0, 1.0, 0.03, 0.0, 0.6])
     full = by_phase[setting.phase]
     starting = setting.phase == Phase.STARTING
     return np.asarray(np.where(starting, np.clip(setting.progress - 0.3, 0.0, 0.65), full) * setting.dip)
