@@ -23,7 +23,6 @@ from anomaly.panels import Panel, Rows
 from anomaly.records import Bools, Floats, Ints
 from anomaly.signals.model import Peers, Shift, Signal
 
-
 LOAD = "gpu_util"
 """The signal that says who works."""
 
@@ -50,7 +49,8 @@ class Scene:
         ranges = [found for name in names for found in self.incomplete.get(name, ())]
         if not ranges:
             return None
-        return np.any([(times >= first) & (times <= last) for first, last in ranges], axis=0)
+        out: Bools = np.any([(times >= first) & (times <= last) for first, last in ranges], axis=0)
+        return out
 
     def job_of(self, rows: Rows, times: Ints) -> NDArray[np.int32]:
         return self.members.of(rows.entity_code, times)

@@ -5,7 +5,7 @@ the one-shot command, the backtest and the scenario tests call the same `advance
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from anomaly.features.index import Directory, SeriesIndex
 from anomaly.features.jobs import Membership, membership
 from anomaly.features.panel import build_panel, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
-from anomaly.judge import Scene, learn_habits, score_absence, score_signal
+from anomaly.judge import Ranges, Scene, learn_habits, score_absence, score_signal
 from anomaly.panels import Panel
 from anomaly.records import Finding, Samples, Topology
 from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion

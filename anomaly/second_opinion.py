@@ -134,9 +134,7 @@ class SecondOpinion:
                 continue
             node = self.opinions.nodes[n].name
             out += [(node, symptom, round(opinion.score, 4), FOREST) for symptom in sorted(opinion.pointed)]
-            out += [
-                (node, FEATURES[name].symptom, fall, f"{FOREST}/{name}") for name, fall in opinion.features
-            ]
+            out += [(node, FEATURES[name].symptom, fall, f"{FOREST}/{name}") for name, fall in opinion.features]
         return out
 
 
@@ -177,7 +175,11 @@ def held(
     """Per habit (`signal:detector`), the rows that keep theirs: the flagged, and all of nodes that the forest doubts."""
     out = dict(flagged)
     doubted = {
-        run.entity for name, rows in runs.items() if is_forest(name) for run in rows.values() if run.confirmed is not None
+        run.entity
+        for name, rows in runs.items()
+        if is_forest(name)
+        for run in rows.values()
+        if run.confirmed is not None
     }
     if doubted:
         for name, panel in scene.panels.items():

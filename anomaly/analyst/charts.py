@@ -1,12 +1,11 @@
 """Charts that an on-call engineer can read: an incident against its peers, all incidents in time, what jobs felt."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from anomaly.analyst.compared import Compared, compare, fellow_members, has_samples, incident_of, rank, worst_node
 from anomaly.analyst.drawing import (
     BAND,
     CULPRIT,
@@ -30,33 +29,16 @@ from anomaly.analyst.drawing import (
     window_of,
 )
 from anomaly.analyst.frames import table_of
-from anomaly.analyst.measured import Measured, measure, signal_of
-from anomaly.analyst.peers import JOB_CARRIERS, Group, peers_within
+from anomaly.analyst.measured import measure, signal_of
+from anomaly.analyst.peers import JOB_CARRIERS
 from anomaly.analyst.state import State
 from anomaly.clock import MINUTE, Ms, format_duration, to_ms
-from anomaly.detect.peers import LEAST_PEERS
 from anomaly.errors import StoreError, UsageError
-from anomaly.panels import Panel
-from anomaly.records import Floats, Incident, Ints
-from anomaly.signals.model import Signal
+from anomaly.records import Incident
 from anomaly.store.published import read_incidents
 
 MOST_SIGNALS = 6
 HEIGHT = 90
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """One signal of one node and of those it is compared with, in the axis' unit, over the window of an incident."""
-
-    signal: Signal
-    unit: str
-    times: Ints
-    own: Floats
-    own_devices: tuple[str, ...]
-    others: Floats
-    other_nodes: tuple[str, ...]
-    common: str
 
 
 def timeline(state: State[Any], incident: str | Incident, node: str | None = None) -> Chart:
@@ -65,13 +47,15 @@ def timeline(state: State[Any], incident: str | Incident, node: str | None = Non
     Each with its peers' median and 10-90 % band, the incident's span, its onset and when it was told. Raises
     UsageError for an unknown incident and StoreError when the samples of that time are not published (yet).
     """
-    found = _incident(state, incident)
-    node = node or _worst_node(state, found)
+    found = incident_of(state, incident)
+    node = node or worst_node(state, found)
     start, end = window_of(found, state.scored_through)
-    names = sorted(found.signals, key=lambda each: _rank(found, each))
+    names = sorted(found.signals, key=lambda each: rank(found, each))
     measured = measure(state.directory, names[:MOST_SIGNALS], start, end, also=JOB_CARRIERS)
     shown = [
-        _compared(measured, found, name, node) for name in names[:MOST_SIGNALS] if _has(measured, name, node, found)
+        compare(measured, found, name, node)
+        for name in names[:MOST_SIGNALS]
+        if has_samples(measured, name, node, found)
     ]
     if not shown:
         raise StoreError(f"none of the signals of {found.id} has samples of {node}", "look at state.series()")
@@ -86,7 +70,7 @@ def timeline(state: State[Any], incident: str | Incident, node: str | None = Non
 
 
 def _against_band(
-    each: _Compared, incident: Incident, node: str, start: Ms, end: Ms, *, first: bool, last: bool
+    each: Compared, incident: Incident, node: str, start: Ms, end: Ms, *, first: bool, last: bool
 ) -> Chart:
     alt = altair()
     times, own = thin(each.times, each.own, each.signal.bad, len(each.own))
@@ -150,7 +134,7 @@ def _against_band(
         subtitleColor=PEERS,
         offset=16 if first else 4,
     )
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=words)
+    return alt.layer(*layers, width=WIDTH, height=HEIGHT, title=words)
 
 
 def peers_chart(
@@ -162,24 +146,21 @@ def peers_chart(
     before a counter. Errors as of `timeline`.
     """
     alt = altair()
-    found = _incident(state, incident)
-    node = node or _worst_node(state, found)
+    found = incident_of(state, incident)
+    node = node or worst_node(state, found)
     start, end = window_of(found, state.scored_through)
-    ranked = sorted(found.signals, key=lambda each: _rank(found, each))
+    ranked = sorted(found.signals, key=lambda each: rank(found, each))
     ranked.sort(key=lambda each: (signal_of(each).kind != "gauge", not signal_of(each).asymmetric))
     name = signal or ranked[0]
     measured = measure(state.directory, [name], start, end, also=JOB_CARRIERS)
-    each = _compared(measured, found, name, node)
-    members = sorted(set(found.nodes) - {node}) if found.scope == "group" else []
-    fellows = [
-        _compared(measured, found, name, member).own for member in members if _has(measured, name, member, found)
-    ]
+    each = compare(measured, found, name, node)
+    members = fellow_members(measured, found, each, node)
     who, places = sorted(set(each.other_nodes)), np.array(each.other_nodes)
-    parts = [each.own, *fellows, *(each.others[places == other] for other in who)]
+    parts = [each.own, *members.values(), *(each.others[places == other] for other in who)]
     table = np.vstack([furthest(part, each.signal.bad, 0) for part in parts])
     times, table = thin(each.times, table, each.signal.bad, len(table))
     groups = [node, f"the other members of {found.entity.name}", f"{len(who)} peers"]
-    labels = [groups[0], *[groups[1]] * len(fellows), *[groups[2]] * len(who)]
+    labels = [groups[0], *[groups[1]] * len(members), *[groups[2]] * len(who)]
     rows = [
         {"time": at, "node": one, "group": label, "value": number(value)}
         for one, label, line in zip([node, *members, *who], labels, table.tolist(), strict=True)
@@ -198,7 +179,7 @@ def peers_chart(
     )
     crowd = base.transform_filter(alt.datum.group != groups[0]).mark_line(strokeWidth=1.2)
     culprit = base.transform_filter(alt.datum.group == groups[0]).mark_line(strokeWidth=2.5)
-    chart = alt.layer(*span_layers(found, start, end), crowd, culprit).properties(width=WIDTH, height=240)
+    chart = alt.layer(*span_layers(found, start, end), crowd, culprit, width=WIDTH, height=240)
     how = f"each line is a node; of several devices the {worst}" if several else "each line is a node"
     return finished(chart, f"{name} of {node} among its peers", [each.signal.about, f"peers: {each.common}; {how}"])
 
@@ -239,7 +220,7 @@ def incident_overview(state: State[Any]) -> Chart:
     told = alt.Chart(data).mark_tick(color="black", thickness=2, height=20)
     told = told.encode(x=alt.X("told:T"), y=alt.Y("where:N", sort=order))
     words = base.mark_text(align="left", dx=6, fontSize=10, color=PEERS).encode(x="until:T", text="words:N")
-    chart = alt.layer(bars, told, words).properties(width=WIDTH, height=alt.Step(28))
+    chart = alt.layer(bars, told, words, width=WIDTH, height=alt.Step(28))
     return finished(
         chart,
         f"{len(rows)} incidents",
@@ -268,7 +249,7 @@ def _bar(incident: Incident, now: Ms) -> dict[str, Any]:
 def jobs_chart(state: State[Any], incident: str | Incident) -> Chart:
     """Time per training step of every job around an incident; those it slowed are coloured. Errors as of `timeline`."""
     alt = altair()
-    found = _incident(state, incident)
+    found = incident_of(state, incident)
     start, end = window_of(found, state.scored_through)
     have = dict.fromkeys(table_of(state.directory, "series").column("signal").to_pylist())
     speeds = [each for each in map(signal_of, have) if each.entity_kind == "job" and each.kind == "gauge"]
@@ -300,95 +281,8 @@ def jobs_chart(state: State[Any], incident: str | Incident) -> Chart:
             tooltip=[moment("time", "time"), "job:N", alt.Tooltip("value:Q", title=unit, format=".3~g")],
         )
     )
-    chart = alt.layer(*span_layers(found, start, end), lines).properties(width=WIDTH, height=200)
+    chart = alt.layer(*span_layers(found, start, end), lines, width=WIDTH, height=200)
     touched = ", ".join(found.jobs) or "none"
     return finished(
         chart, f"What the jobs felt: {signal.about}", f"jobs on the nodes of this incident: {touched}; others in grey"
     )
-
-
-# ── what is compared ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _incident(state: State[Any], incident: str | Incident) -> Incident:
-    return incident if isinstance(incident, Incident) else state.incident(incident)
-
-
-def _rank(incident: Incident, signal: str) -> int:
-    """Where the signal first stands in the evidence, which is worst first."""
-    places = [i for i, item in enumerate(incident.evidence) if item.signal == signal]
-    return min(places, default=len(incident.evidence))
-
-
-def _worst_node(state: State[Any], incident: Incident) -> str:
-    """The node itself; of a group or job the member with the highest score for one of its signals."""
-    if incident.scope == "node" or not incident.nodes:
-        return incident.entity.name
-    until = incident.resolved_at or incident.updated_at
-    found = [
-        row
-        for row in table_of(
-            state.directory, "findings", "onset", incident.onset - incident.uncertainty, until
-        ).to_pylist()
-        if row["name"] in incident.nodes and row["signal"] in incident.signals
-    ]
-    return max(found, key=lambda row: row["peak"])["name"] if found else incident.nodes[0]
-
-
-def _has(measured: Measured, name: str, node: str, incident: Incident) -> bool:
-    if name not in measured.samples:
-        return False
-    whose = (*incident.jobs, incident.entity.name) if signal_of(name).entity_kind == "job" else (node,)
-    return any(entity.name in whose for entity in measured.names.signals[name].rows.entities)
-
-
-def _compared(measured: Measured, incident: Incident, name: str, node: str) -> _Compared:
-    """The rows of the node's devices that the evidence names (all when it names none of them), and their peers'."""
-    panel = measured.panel(name)
-    signal = signal_of(name)
-    unit, factor = axis_of(signal)
-    if signal.entity_kind == "job":
-        groups, common = _jobs(panel, incident), "all other jobs"
-    else:
-        groups = peers_within(measured, panel, node, incident.onset)
-        named = {item.device for item in incident.evidence if item.signal == name}
-        groups = [each for each in groups if panel.rows.devices[each.row] in named] or groups
-        common = _in_words(panel, groups)
-    if incident.scope == "group" and signal.entity_kind != "job":
-        groups, common = _outsiders(panel, incident, groups)
-    own = [each.row for each in groups]
-    peers = np.unique(np.concatenate([each.peers for each in groups])).astype(np.int64)
-    return _Compared(
-        signal,
-        unit,
-        panel.times,
-        panel.values[own] * factor,
-        tuple(panel.rows.devices[row] for row in own),
-        panel.values[peers] * factor,
-        tuple(panel.rows.entities[row].name for row in peers.tolist()),
-        common,
-    )
-
-
-def _in_words(panel: Panel, groups: Sequence[Group]) -> str:
-    nodes = {panel.rows.entities[row].name for each in groups for row in each.peers.tolist()}
-    return f"{groups[0].common} ({len(nodes)} nodes)" if nodes else "none: too few like it"
-
-
-def _outsiders(panel: Panel, incident: Incident, groups: Sequence[Group]) -> tuple[list[Group], str]:
-    """Members of a group suffer alike: those outside show what is normal, on the same device where enough have it."""
-    outside = np.array([entity.name not in incident.nodes for entity in panel.rows.entities])
-    device = np.array(panel.rows.devices)
-    out = []
-    for each in groups:
-        same = np.flatnonzero(outside & (device == device[each.row]))
-        out.append(Group(each.row, same if len(same) + 1 >= LEAST_PEERS else np.flatnonzero(outside), "outside"))
-    nodes = {panel.rows.entities[row].name for each in out for row in each.peers.tolist()}
-    return out, f"the {len(nodes)} nodes that {incident.entity.name} did not touch"
-
-
-def _jobs(panel: Panel, incident: Incident) -> list[Group]:
-    touched = np.array([e.name in (*incident.jobs, incident.entity.name) for e in panel.rows.entities])
-    if not touched.any():
-        raise UsageError(f"{panel.signal} has no series of the incident's jobs", "look at state.series()")
-    return [Group(row, np.flatnonzero(~touched), "other jobs") for row in np.flatnonzero(touched).tolist()]

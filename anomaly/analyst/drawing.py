@@ -161,13 +161,13 @@ def gap_layers(times: Ints, own: Floats, x: Any, height: int) -> list[Chart]:
 
 
 def finished(chart: Chart, title: str, subtitle: str | Sequence[str]) -> Chart:
-    """Title and house style."""
+    """The chart itself with its title and the house style. (Altair's own methods would copy all of it each time.)"""
     alt = altair()
     lines = [subtitle] if isinstance(subtitle, str) else list(subtitle)
-    words = alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=14, subtitleColor=PEERS, offset=18)
-    return (
-        chart.properties(title=words)
-        .configure_view(stroke="#dde2e7")
-        .configure_axis(titleFontWeight="normal", labelColor=PEERS, titleColor=PEERS)
-        .configure_legend(orient="top", title=None, labelLimit=400, symbolStrokeWidth=3, symbolOpacity=1)
+    chart.title = alt.TitleParams(title, subtitle=lines, anchor="start", fontSize=14, subtitleColor=PEERS, offset=18)
+    chart.config = alt.Config(
+        view=alt.ViewConfig(stroke="#dde2e7", continuousWidth=WIDTH),
+        axis=alt.AxisConfig(titleFontWeight="normal", labelColor=PEERS, titleColor=PEERS),
+        legend=alt.LegendConfig(orient="top", title=None, labelLimit=400, symbolStrokeWidth=3, symbolOpacity=1),
     )
+    return chart

@@ -10,15 +10,25 @@ import click
 
 from anomaly import __version__
 from anomaly.cli.failures import exit_code_of
+from anomaly.cli.options import UMASK
 
 COMMANDS: dict[str, str] = {
+    "init": "anomaly.cli.init",
     "check": "anomaly.cli.check",
     "run": "anomaly.cli.run",
     "collect": "anomaly.cli.collect",
     "score": "anomaly.cli.score",
     "backtest": "anomaly.cli.backtest",
+    "drill": "anomaly.cli.drill",
     "demo": "anomaly.cli.demo",
     "incidents": "anomaly.cli.incidents",
+    "explain": "anomaly.cli.explain",
+    "why": "anomaly.cli.why",
+    "mark": "anomaly.cli.mark",
+    "close": "anomaly.cli.close",
+    "offenders": "anomaly.cli.offenders",
+    "report": "anomaly.cli.report",
+    "doctor": "anomaly.cli.doctor",
 }
 """Command → the module that holds it under the name `command`, in the order of the help page."""
 
@@ -62,18 +72,24 @@ class Program(click.Group):
     ) -> NoReturn:
         words = list(sys.argv[1:] if args is None else args)
         name = prog_name or "anomaly"
+        # State is its user's alone, DuckDB's write-ahead log included, which follows the umask.
+        before = os.umask(0o077)
 
         def call() -> Any:
             if COMPLETE in os.environ:  # the shell asks, not a person: click answers by itself
                 return click.Group.main(self, words, name, complete_var, standalone_mode, **extra)
             try:
                 with self.make_context(name, words, **extra) as ctx:
+                    ctx.meta[UMASK] = before
                     return self.invoke(ctx)
             except click.exceptions.Exit as done:
                 return done.exit_code
 
         self.debug = os.environ.get("ANOMALY_DEBUG", "") not in ("", "0")
-        sys.exit(exit_code_of(call, lambda: self.debug))
+        try:
+            sys.exit(exit_code_of(call, lambda: self.debug))
+        finally:
+            os.umask(before)
 
 
 def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -31,6 +31,9 @@ class Time(click.ParamType[Ms]):
 
 PATH = click.Path(path_type=Path)
 
+UMASK = "anomaly.umask"
+"""Where the context keeps the user's own umask, for files that a person asks for by name."""
+
 pipeline = click.argument("pipeline", type=PATH)
 start = click.option("--from", "start", type=Time(), metavar="TIME", help="Begin after this time.")
 end = click.option("--to", "end", type=Time(), metavar="TIME", help="End at this time.")
@@ -70,10 +73,19 @@ def writable_file(path: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Replace a file at once: a reader sees the old or the new one."""
+    """Replace a file at once: a reader sees the old or the new one. Who may read it is for the user's umask to say."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     aside.write_text(text, encoding="utf-8")
+    share(aside)
     aside.replace(path)
+
+
+def share(path: Path) -> None:
+    """Give a file that a person asked for the mode it would have without us: state is private, this is not state."""
+    context = click.get_current_context(silent=True)
+    umask = context.meta.get(UMASK) if context else None
+    if umask is not None:
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
 
 
 def text_of(path: Path) -> str:
@@ -105,6 +117,8 @@ def report_collected(found: "Collected") -> None:
     """What a pull could not bring, one line each, on standard error."""
     for signal, why in sorted(found.failed.items()):
         said(f"warning: {signal} could not be pulled: {why}")
+    for signal, why in sorted(found.incomplete.items()):
+        said(f"warning: {signal} was answered incompletely: {why}; nothing is concluded from what is missing")
     for text in found.warnings[:10]:
         said(f"warning: {text}")
     for signal, count in sorted(found.unidentified.items()):

@@ -16,6 +16,9 @@ from anomaly.records import Bools, Entity, Floats, Ints
 CLIP = 12.0
 """Deviations count up to so many spreads: farther out the forest sees no difference anyway."""
 
+EFFECT, EFFECT_FEATURES = 4.0, 3
+"""The smallest pattern worth a word: so many spreads in so many features."""
+
 MOST_UNKNOWN = 0.5
 """A node of which more features than this share are unknown has no verdict."""
 
@@ -105,6 +108,24 @@ def raw_scores(forest: Any, rows: Floats) -> Floats:
     return out
 
 
+def varying(rows: Floats) -> Bools:
+    """The columns that tell nodes apart: those with two different known values at least."""
+    known = ~np.isnan(rows)
+    high = np.where(known, rows, -np.inf).max(axis=0, initial=-np.inf)
+    low = np.where(known, rows, np.inf).min(axis=0, initial=np.inf)
+    return np.asarray(high > low)
+
+
+def effect_floor(forest: Any, width: int, seed: int) -> float:
+    """The forest's own score of the smallest pattern worth a word: EFFECT spreads in EFFECT_FEATURES features at once,
+    all others as usual; the median over many choices of those features."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((200, width))
+    for row in rows:
+        row[rng.choice(width, EFFECT_FEATURES, replace=False)] = EFFECT * rng.choice([-1.0, 1.0], EFFECT_FEATURES)
+    return float(np.median(raw_scores(forest, rows)))
+
+
 def robust_scale(rows: Floats, floors: Floats) -> tuple[Floats, Floats]:
     """(median, spread) of each column: the robust standard deviation, no smaller than the column's floor.
 
@@ -122,8 +143,8 @@ def robust_scale(rows: Floats, floors: Floats) -> tuple[Floats, Floats]:
 def fit(rows: Floats, floors: Floats, trees: int, samples: int, seed: int) -> tuple[Any, Floats, Floats]:
     """(forest, median, spread) for training rows × features; the same rows and seed give the same forest.
 
-    Noise of the size of each feature's floor is added first. What is smaller than the floor then looks like noise, and
-    a feature that is constant in the fleet (error counters) does not make its one value the only healthy one.
+    Noise of the size of each feature's floor is added first, so that what is smaller than the floor looks like noise.
+    Constant columns belong left out before: they would make their one value the only healthy one, or dilute the others.
     """
     from sklearn.ensemble import IsolationForest
 

@@ -115,6 +115,5 @@ def fuse(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(
         finding
         for finding in findings
-        if not finding.detector.endswith(SUFFIX)
-        or (*finding.key[:4], finding.detector.removesuffix(SUFFIX)) not in own
+        if not finding.detector.endswith(SUFFIX) or (*finding.key[:4], finding.detector.removesuffix(SUFFIX)) not in own
     )

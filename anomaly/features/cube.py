@@ -247,9 +247,7 @@ def _working(util: Panel | None, rows: Rows, times: Ints, window: Ms) -> NDArray
     return out
 
 
-def _against_peers(
-    values: Floats, names: Sequence[str], job: NDArray[np.int32], kind: NDArray[np.int64]
-) -> Floats:
+def _against_peers(values: Floats, names: Sequence[str], job: NDArray[np.int32], kind: NDArray[np.int64]) -> Floats:
     """Nodes × features less the median of the node's job or, where fewer than LEAST_PEERS of it are known, its kind."""
     centre = np.full(values.shape, np.nan)
     for codes in (np.where(job >= 0, job.astype(np.int64) * (int(kind.max(initial=0)) + 1) + kind, -1), kind):

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from anomaly.clock import Ms
 from anomaly.detect.habit import Habit
 from anomaly.features.index import Directory, index_series
+from anomaly.jobs.models import Loaded
 from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts
 from anomaly.pipeline import Batch, Context, Spec, State, remember
@@ -42,6 +43,8 @@ class Live:
     spec: Spec | None = None
     context: Context | None = None
     carried: Carried = field(default_factory=lambda: Carried(State()))
+    loaded: Loaded = field(default_factory=Loaded)
+    """The trained model, or why there is none."""
 
 
 @functools.cache

@@ -23,6 +23,10 @@ PATIENCE = 3
 """So many signals in a row without an answer, and one that had an answer is asked again: if the source is away, the
 chunk is given up before every signal has waited for its time-out, and nothing of it counts as collected."""
 
+COMPLETE = ("PromQL ", "native histograms are not read")
+"""How warnings begin that speak of the query or of us; any other says that the answer may lack something (Thanos: a
+store that did not answer, VictoriaMetrics: `isPartial`)."""
+
 NAMES = "node_names"
 """The signal whose labels translate addresses to node names; pulled first."""
 
@@ -43,7 +47,10 @@ class Collected:
     late: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
     """Signal → why it could not be pulled (in the newest chunk)."""
+    incomplete: Mapping[str, str] = field(default_factory=dict)
+    """Signal → why an answer of this run may not be everything, in the source's words."""
     warnings: tuple[str, ...] = ()
+    """Whatever else the source said of its answers."""
     unidentified: Mapping[str, int] = field(default_factory=dict)
     """Signal → how many series name no entity."""
 
@@ -102,6 +109,7 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
     failed: dict[str, str] = {}
     errors: list[SourceError] = []
     unidentified: Counter[str] = Counter()
+    incomplete: dict[str, str] = {}
     warnings: list[str] = []
     answered: Query | None = None
     unanswered = 0
@@ -135,10 +143,18 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
             aliases = _aliases(parts, [*pulled.labels, *(row.labels for row in store.series(NAMES))])
         samples, lost = _identified(signal, pulled, aliases, store)
         unidentified[signal.name] += lost
-        warnings += [f"{signal.name}: {text}" for text in pulled.warnings]
+        missing = tuple(text for text in pulled.warnings if not text.startswith(COMPLETE))
+        warnings += [f"{signal.name}: {text}" for text in pulled.warnings if text not in missing]
         # Everything after the grid time before `start`, which was not asked for again and must stay.
-        chunks.append(SignalChunk(signal.name, query.start - native + 1, query.end, samples, pulled.warnings))
-    if errors and not chunks:
+        first = query.start - native + 1
+        if missing:
+            incomplete[signal.name] = "; ".join(missing)
+            # What was read before stays: of what this answer lacks nobody knows whether it is gone.
+            first = max(first, marks.get(signal.name, first - 1) + 1)
+            samples = _since(samples, first)
+        if first <= query.end:
+            chunks.append(SignalChunk(signal.name, first, query.end, samples, missing))
+    if errors and answered is None:
         raise errors[0]
     scored = store.scored_through()
     done = store.commit_chunk(
@@ -149,9 +165,15 @@ def _chunk(parts: Parts, store: Store, begin: Ms, end: Ms, back: Ms, so_far: Col
         so_far.inserted + done.inserted,
         so_far.late + done.late,
         failed,
+        {**so_far.incomplete, **incomplete},
         tuple(dict.fromkeys((*so_far.warnings, *warnings))),
         {name: count for name, count in unidentified.items() if count},
     )
+
+
+def _since(samples: Samples, first: Ms) -> Samples:
+    keep = samples.ts >= first
+    return Samples(samples.series_id[keep], samples.ts[keep], samples.values[keep])
 
 
 def _aliases(parts: Parts, uname: Iterable[Mapping[str, str]]) -> Aliases:

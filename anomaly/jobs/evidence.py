@@ -44,8 +44,6 @@ def series_of(store: Store, incident: Incident) -> list[int]:
 
 def _peers(incident: Incident, rows: Sequence[SeriesRow]) -> set[str]:
     others = sorted({row.entity.name for row in rows if row.entity.kind == "node"} - set(incident.nodes))
-    together = {
-        row.entity.name for row in rows if any(row.labels.get(label) in incident.jobs for label in JOB_LABELS)
-    }
+    together = {row.entity.name for row in rows if any(row.labels.get(label) in incident.jobs for label in JOB_LABELS)}
     ranked = sorted(others, key=lambda name: (name not in incident.victims, name not in together, name))
     return set(ranked[:MOST_PEERS])

@@ -38,6 +38,22 @@ class Metrics:
         self.signals_failed = Gauge(
             "anomaly_signals_failed", "Signals that could not be pulled the last time", registry=registry
         )
+        self.signals_incomplete = Gauge(
+            "anomaly_signals_incomplete",
+            "Signals of which the last answer lacked something, by the source's own word",
+            registry=registry,
+        )
+        self.incomplete_answers = Counter(
+            "anomaly_incomplete_answers_total",
+            "Answers that lacked something, once a signal and pull",
+            registry=registry,
+        )
+        self.model_in_use = Gauge(
+            "anomaly_model_in_use", "Whether a trained model takes part in the ticks", registry=registry
+        )
+        self.model_degraded = Gauge(
+            "anomaly_model_degraded", "Whether there is a trained model that cannot be used", registry=registry
+        )
         self.scored_through = Gauge(
             "anomaly_scored_through_timestamp_seconds", "Time of the newest tick", registry=registry
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from anomaly.clock import Ms, format_time
+from anomaly.judge import Ranges
 from anomaly.pipeline import Tick
 from anomaly.records import Dropped, Finding, Incident, Samples
 
@@ -39,6 +40,10 @@ class Pace:
             values = found.values / float(self.scale) if name in INSTANTS else found.values
             out[name] = Samples(found.series_id, ts, values)
         return out
+
+    def ranges(self, ranges: Mapping[str, Ranges]) -> Mapping[str, Ranges]:
+        """Ranges of instants as the ticks see them."""
+        return {name: tuple((self.nominal(a), self.nominal(b)) for a, b in found) for name, found in ranges.items()}
 
     def tick(self, tick: Tick) -> Tick:
         """A tick as everybody else sees it."""

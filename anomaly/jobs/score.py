@@ -7,12 +7,17 @@ from pathlib import Path
 
 from anomaly.clock import MINUTE, Ms, align_down
 from anomaly.deliver.entries import SinkRef, outbox_entries
+from anomaly.detect.forest import NodeModel
 from anomaly.detect.habit import BUCKETS
+from anomaly.jobs import models
 from anomaly.jobs.carry import Carried, Live, closed_buckets, decode, encode, fill, refresh
 from anomaly.jobs.collect import NAMES, Progress, quiet, warm_up
 from anomaly.jobs.inbox import Asked, clear, read_inbox
+from anomaly.jobs.model_spec import NODE_FOREST
+from anomaly.jobs.models import Loaded
 from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts, late_by
+from anomaly.judge import Ranges
 from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
 from anomaly.records import Entity, Incident, OutboxEntry, Phase
 from anomaly.signals.identity import aliases_from
@@ -42,8 +47,10 @@ class ScoredRun:
     """Reason → findings set aside, once a tick."""
     findings: int = 0
     """Open at the last tick."""
-    taken: Asked = Asked()
+    taken: Asked = field(default_factory=Asked)
     """What the first tick took from the inbox."""
+    model: Loaded = field(default_factory=Loaded)
+    """The model that took part, or why none did."""
 
 
 def score(
@@ -80,8 +87,9 @@ def score(
         begin = align_down(begin, pipeline.tick)
     if until - begin > pipeline.catch_up and end is None:
         begin, live.context = align_down(until - pipeline.catch_up, pipeline.tick), None
+    live.loaded = models.refresh(models.folder_of(parts.state_dir), parts.catalogue, live.loaded)
     if until <= begin:
-        return ScoredRun(scored)
+        return ScoredRun(scored, model=live.loaded)
     if live.context is None:
         live.context = fill(store, spec, live, parts.pace, begin)
     due = ticks_between(begin, until, pipeline.tick)
@@ -98,7 +106,7 @@ def score(
         begin = stretch[-1]
         at += len(stretch)
         progress("score", at / len(due))
-    return replace(run, taken=taken)
+    return replace(run, taken=taken, model=live.loaded)
 
 
 def _stretch(
@@ -118,21 +126,28 @@ def _stretch(
     samples = pace.samples(store.read_many(list(spec.catalogue.signals), begin + 1, due[-1]))
     before = live.carried
     nominal = [pace.nominal(tick) for tick in due]
-    batch = Batch(pace.nominal(begin), nominal[-1], samples, live.directory)
+    # As far back as the bucket of habits that may close within the stretch.
+    lacking = store.incomplete(pace.real(nominal[0] - 2 * spec.bucket), due[-1])
+    batch = Batch(pace.nominal(begin), nominal[-1], samples, live.directory, pace.ranges(lacking))
     given = replace(before.tick, memory=replace(before.tick.memory, asked=asked.close)) if asked.close else before.tick
-    told, context, state = advance(spec, batch, live.context, given, nominal)
+    # A model takes part only in ticks after the history that it learnt from: a replay never sees its own future.
+    model = live.loaded.model if live.loaded.model and live.loaded.model.trained_through <= begin else None
+    told, context, state = advance(spec, batch, live.context, given, nominal, model)
     ticks = [pace.tick(tick) for tick in told]
     announced = set(before.announced)
     records: list[TickRecord] = []
     changes: list[Incident] = []
     history: list[Incident] = []
+    since = begin
     for tick in ticks:
         entries: list[OutboxEntry] = []
         for incident in tick.denoised.changed:
             is_live = tick.at >= live_from
             (changes if is_live else history).append(incident)
             entries += _announce(incident, sinks, announced, is_live, now)
-        records.append(_record(tick, entries, pace))
+        record = _record(tick, entries, pace, _within(lacking, since, tick.at))
+        records.append(_with_model(record, live.loaded, model, pace))
+        since = tick.at
     if ticks and ticks[-1].at >= live_from:
         late = [incident for incident in state.memory.open if _unannounced(incident, announced)]
         loud = [sink for sink in sinks if sink.kind != "jsonl"]
@@ -184,7 +199,12 @@ def _announce(
     return entries
 
 
-def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace) -> TickRecord:
+def _within(lacking: Mapping[str, Ranges], after: Ms, through: Ms) -> tuple[str, ...]:
+    """The signals whose answers for (after, through] were incomplete."""
+    return tuple(name for name, found in lacking.items() if any(a <= through and b > after for a, b in found))
+
+
+def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Sequence[str]) -> TickRecord:
     return TickRecord(
         at=tick.at,
         state="",
@@ -196,13 +216,24 @@ def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace) -> TickRecor
             CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
             for node, ratio in tick.coverage.items()
             if pace.nominal(tick.at) % COVERAGE_EVERY == 0
-        ),
+        )
+        + tuple(CoverageRow(Entity("signal", name), "all", None, "incomplete") for name in lacking),
         outbox=tuple(entries),
     )
 
 
 def _with(record: TickRecord, entries: Sequence[OutboxEntry]) -> TickRecord:
     return replace(record, outbox=(*record.outbox, *entries))
+
+
+def _with_model(record: TickRecord, loaded: Loaded, model: NodeModel | None, pace: Pace) -> TickRecord:
+    """Which model took part; where one is expected and none did, how far it is, as coverage."""
+    if model is not None:
+        record = replace(record, versions={**record.versions, NODE_FOREST: model.version})
+    if (loaded.share is None and not loaded.trouble) or pace.nominal(record.at) % COVERAGE_EVERY:
+        return record
+    row = CoverageRow(Entity("model", NODE_FOREST), "forest", loaded.share, loaded.state)
+    return replace(record, coverage=(*record.coverage, row))
 
 
 def _with_state(record: TickRecord, state: str) -> TickRecord:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from anomaly import __version__
-from anomaly.clock import SECOND, Clock, Ms, format_duration
+from anomaly.clock import DAY, SECOND, Clock, Ms, format_duration
 from anomaly.config.pipeline import Pipeline
 from anomaly.jobs.log import Logger, libraries_forwarded, make_logger
 from anomaly.jobs.metrics import Metrics
@@ -92,6 +92,7 @@ def _timetable(pipeline: Pipeline, work: Work, log: Logger, metrics: Metrics) ->
             Job("deliver", schedule.deliver, work.deliver),
             Job("publish", schedule.publish, work.publish, at_once=False),
             Job("prune", schedule.prune, work.prune, at_once=False),
+            Job("train", pipeline.scale(DAY), work.train, offset=pipeline.scale(schedule.train), at_once=False),
         ],
         tell,
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from anomaly.clock import Clock, Ms, format_time
+from anomaly.clock import DAY, Clock, Ms, format_time
 from anomaly.deliver.drain import DrainReport
 from anomaly.errors import AnomalyError, SourceError, StoreError
 from anomaly.jobs.carry import Live
@@ -18,9 +18,11 @@ from anomaly.jobs.deliver import deliver
 from anomaly.jobs.evidence import freeze_evidence
 from anomaly.jobs.log import Logger, Standing
 from anomaly.jobs.metrics import Metrics
+from anomaly.jobs.model_spec import NODE_FOREST
 from anomaly.jobs.parts import INBOX, Parts, Target
 from anomaly.jobs.publish import prune, publish_hours, publish_results
 from anomaly.jobs.score import ScoredRun, score
+from anomaly.jobs.train import train
 from anomaly.records import Incident, Phase
 from anomaly.store.connect import Hooks, ignore
 from anomaly.store.store import Store
@@ -66,8 +68,10 @@ class Work:
         self._store_trouble: str | None = None
         self._failing: dict[str, Standing] = {}
         self._signals = Standing(log, "signal_failed", "signal_recovered", "signal")
-        self._warnings = Standing(log, "data_incomplete", "data_complete", "what")
+        self._incomplete = Standing(log, "data_incomplete", "data_complete", "signal")
+        self._warnings = Standing(log, "source_warned", "source_warned_no_more", "what")
         self._strangers = Standing(log, "series_unidentified", "series_identified", "signal")
+        self._models = Standing(log, "model_degraded", "model_recovered", "model")
         self._sinks = Standing(log, "sink_failed", "sink_recovered", "sink")
         self._deliver_gate = threading.Lock()
         self._delivering, self._deliver_again = False, False
@@ -105,6 +109,10 @@ class Work:
     def prune(self) -> None:
         """What is too old goes."""
         self._run("prune", self._prune, self._parts.pipeline.schedule.prune)
+
+    def train(self) -> None:
+        """A new model from the newest history."""
+        self._run("train", self._train, self._parts.pipeline.scale(DAY))
 
     # ── what they do ──
 
@@ -188,6 +196,15 @@ class Work:
         rows = sum(done.rows.values())
         return Ran({"rows": rows, "directories": done.directories}, quiet=not rows and not done.directories)
 
+    def _train(self) -> Ran:
+        def go_on(_what: str, _share: float) -> None:
+            if self.stopping.is_set():
+                raise Stopping
+
+        told = train(self._parts, self._store, self._clock(), progress=go_on)
+        details = {"windows": told.windows, "left_out": told.left_out, "said": told.words}
+        return Ran(details, "ok" if told.manifest else "no_model")
+
     # ── what they say ──
 
     def _run(self, job: str, work: Callable[[], Ran], every: Ms) -> None:
@@ -228,6 +245,9 @@ class Work:
         self._metrics.late.inc(found.late)
         self._metrics.signals_failed.set(len(found.failed))
         self._signals.are(found.failed)
+        self._metrics.signals_incomplete.set(len(found.incomplete))
+        self._metrics.incomplete_answers.inc(len(found.incomplete))
+        self._incomplete.are(found.incomplete)
         self._warnings.are(dict.fromkeys(found.warnings, ""))
         self._strangers.are({signal: f"{count} series name no entity" for signal, count in found.unidentified.items()})
 
@@ -236,6 +256,9 @@ class Work:
             self._log.info("inbox_taken", kind=mark.kind, incident=mark.incident_id, label=mark.label, who=mark.who)
         for name in scored.taken.strange:
             self._log.warning("inbox_not_understood", item=name)
+        self._models.are({NODE_FOREST: scored.model.trouble} if scored.model.trouble else {})
+        self._metrics.model_in_use.set(scored.model.model is not None)
+        self._metrics.model_degraded.set(bool(scored.model.trouble))
         for reason, count in scored.dropped.items():
             self._metrics.dropped.labels(reason).inc(count)
         if scored.ticks:

@@ -85,7 +85,7 @@ class PrometheusSource:
     def instant(self, promql: str, at: Ms | None = None) -> Pulled:
         """The answer at `at` (None: the server's now), at the timestamps given: raw samples for `metric[5m]`."""
         form = {"query": promql} | ({} if at is None else {"time": _seconds(at)})
-        return ranges.merge([parse(self._post("query", form))])
+        return ranges.merge([self._parsed("query", form)])
 
     def label_values(self, label: str, match: str | None = None) -> tuple[str, ...]:
         """The values of `label`, of the series that the selector `match` takes if given."""
@@ -105,9 +105,16 @@ class PrometheusSource:
 
     def _range(self, promql: str, start: Ms, end: Ms, step: Ms) -> Pulled:
         form = {"query": promql, "start": _seconds(start), "end": _seconds(end), "step": _seconds(step)}
-        pulled = parse(self._post("query_range", form))
+        pulled = self._parsed("query_range", form)
         snapped = ranges.snap(pulled.ts, start, step)
         return ranges.within(Pulled(pulled.labels, pulled.lengths, snapped, pulled.values, pulled.warnings), start, end)
+
+    def _parsed(self, path: str, form: dict[str, str]) -> Pulled:
+        body = self._post(path, form)
+        try:
+            return parse(body)
+        except SourceGarbled as error:
+            raise SourceGarbled(f"{without_userinfo(self.url)}/api/v1/{path}: {error.what}", error.next_step) from None
 
     def _post(self, path: str, form: dict[str, str]) -> bytes:
         return self._body("POST", path, data={**self._params, **form})

@@ -14,14 +14,14 @@ LABELS = ("real", "false", "maintenance", "known")
 
 @dataclass(frozen=True, slots=True)
 class IncidentMark:
-    """One thing that a person said. `label` is one of LABELS, empty for a closing; `at` is wall time."""
+    """One thing that a person said. `label` is one of LABELS, empty for a closing; `said_at` is wall time."""
 
     incident_id: str
     kind: Literal["label", "close"]
     label: str
     note: str
     who: str
-    at: Ms
+    said_at: Ms
 
 
 def put_marks(session: Session, tick_at: Ms, marks: Sequence[IncidentMark]) -> None:
@@ -38,8 +38,8 @@ def put_marks(session: Session, tick_at: Ms, marks: Sequence[IncidentMark]) -> N
 def get_marks(session: Session, incident_id: str | None = None) -> list[IncidentMark]:
     """What was said (of one incident), oldest first."""
     found = session.rows(
-        """SELECT incident_id, kind, label, note, who, at FROM incident_marks
-           WHERE incident_id = coalesce(?, incident_id) ORDER BY at, tick_at, kind""",
+        """SELECT incident_id, kind, label, note, who, said_at FROM incident_marks
+           WHERE incident_id = coalesce(?, incident_id) ORDER BY said_at, tick_at, kind""",
         [incident_id],
     )
     return [IncidentMark(*row) for row in found]

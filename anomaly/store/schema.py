@@ -70,9 +70,9 @@ V2 = (
 )
 
 V3 = (
-    # What people said about incidents: labels, and that they closed one. `at` is their clock, `tick_at` ours.
+    # What people said about incidents: labels, and that they closed one. `said_at` is wall time, `tick_at` logical.
     """CREATE TABLE incident_marks (incident_id VARCHAR, kind VARCHAR, label VARCHAR, note VARCHAR, who VARCHAR,
-       at BIGINT, tick_at BIGINT)""",
+       said_at BIGINT, tick_at BIGINT)""",
     # Samples kept with an incident, its entity's and its peers', for longer than samples are kept.
     """CREATE TABLE evidence (incident_id VARCHAR, fired_at BIGINT, series_id INTEGER, signal VARCHAR, kind VARCHAR,
        name VARCHAR, device VARCHAR, part VARCHAR, ts BIGINT, value DOUBLE)""",

@@ -28,6 +28,7 @@ from anomaly.store import (
     schema,
 )
 from anomaly.store.connect import Hooks, Session, ignore, open_session
+from anomaly.store.incident_marks import IncidentMark
 from anomaly.store.series import Identity, Registration, SeriesIndex
 
 

@@ -83,7 +83,7 @@ class Stage:
 @contextmanager
 def node_exporter(home: Path, port: int) -> Iterator[None]:
     """The real thing, about this very machine."""
-    argv = [needs.binary("node_exporter"), f"--web.listen-address=127.0.0.1:{port}"]
+    argv: list[str | Path] = [needs.binary("node_exporter"), f"--web.listen-address=127.0.0.1:{port}"]
     with harness.running(argv, home, name="node-exporter"):
         url = f"http://127.0.0.1:{port}/metrics"
         harness.wait_until(lambda: "node_uname_info" in harness.get(url).text, 20, "node_exporter to answer")
@@ -115,7 +115,7 @@ packs: [dcgm, node, rdma, storage, training]
 time_scale: "1/15"
 prometheus: {{url: "{url}", step: 15s}}
 signals:
-  iteration_seconds: {{query: 'max by (job_name, node) (train_step_seconds)', unit: seconds, bad: high, layer: training}}
+  iteration_seconds: {{query: 'max by (job_name, node) (train_step_seconds)', unit: seconds, bad: high}}
 topology: {{file: topology.csv}}
 alertmanagers: [{{url: "{manager}", resend: 1m, lease: 15m}}]
 jsonl: {{path: {tmp_path}/incidents.jsonl}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from anomaly.clock import MINUTE, Ms, format_time, system_clock
+from anomaly.clock import HOUR, MINUTE, Ms, format_time, system_clock
 from anomaly.errors import ConfigError, StoreError
 from anomaly.jobs.service import run_service
 from anomaly.source.simulated import Fault, LiveSimulatedSource
@@ -31,7 +31,7 @@ SEED, NODES = 7, 12
 def origin_and_fault() -> tuple[Ms, Fault]:
     """Where the simulation has to begin for its first fault to have begun five minutes ago."""
     live = LiveSimulatedSource(SEED, NODES, ["gpu_lost"], 0)
-    fault = live.faults_until(2**40)[0]
+    fault = live.faults_until(2 * HOUR)[0]
     now = system_clock() // MINUTE * MINUTE
     return now - 5 * MINUTE - fault.onset, fault
 
@@ -117,7 +117,6 @@ def test_from_start_to_sigterm(tmp_path: Path) -> None:
             assert f"process {process.pid}" in second.errors()
             assert "Traceback" not in second.errors()
 
-        wait_until(lambda: logged(process, "job_done", job="publish") or None, 20, "a publication") if False else None
         seen = metrics(url)
         assert seen["anomaly_incidents_open", (("severity", "critical"),)] == 1
         assert seen["anomaly_outbox_pending", (("sink_kind", "alertmanager"),)] == 0
@@ -140,7 +139,6 @@ def test_from_start_to_sigterm(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 10
         assert logged(process, "service_stopped", code="0")
         assert "Traceback" not in process.errors()
-        assert len(logged(process, "incident_changed", phase="firing")) >= 0
         assert len(logged(process, "service_started")) == 1
 
     runs = read_rows(tmp_path)
@@ -184,8 +182,8 @@ def test_a_prometheus_that_hangs_holds_up_neither_readiness_nor_the_end(tmp_path
         (tmp_path / "pipeline.yaml").write_text(re.sub(r"simulate: \n", "", text))
         with anomaly_process(["run", tmp_path / "pipeline.yaml"], tmp_path) as process:
             url = address(process)
-            wait_until(lambda: metrics(url).get(("anomaly_job_runs_total", (("job", "deliver"), ("outcome", "ok")))), 15,
-                       "deliveries beside the pull that hangs")  # fmt: skip
+            delivered = ("anomaly_job_runs_total", (("job", "deliver"), ("outcome", "ok")))
+            wait_until(lambda: metrics(url).get(delivered), 15, "deliveries beside the pull that hangs")
             answer = get(f"{url}/-/ready")
             assert answer.status_code == 503
             assert "nothing has been pulled yet" in answer.text

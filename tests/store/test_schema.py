@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anomaly.records import Finding
-from anomaly.store import NodeScore, TickRecord, open_store
+from anomaly.store import IncidentMark, NodeScore, TickRecord, open_store
 from anomaly.store.connect import Session, open_session
 from anomaly.store.schema import MIGRATIONS, NEWEST, migrate, version
 from tests.store.parts import T0, chunk, dropped, entry, finding, incident, series_of, stored
@@ -40,6 +40,7 @@ def dump() -> str:
                 incidents=[incident()],
                 node_scores=[NodeScore("gpu-17", "thermal", 1.5, "peers")],
                 outbox=[entry()],
+                marks=[IncidentMark("a1", "label", "real", "fan replaced", "ops", T0)],
             )
         )
         session = store._session

@@ -11,6 +11,7 @@ from anomaly.source.simulated import record
 from anomaly.source.simulated.faults import KINDS, Fault, hang_of
 from anomaly.source.simulated.jobs import Stop
 from anomaly.source.simulated.layout import Cluster
+from anomaly.source.simulated.noise import NOISE, Noise
 from anomaly.source.simulated.setting import healthy
 
 BLOCK: Ms = 30 * MINUTE
@@ -32,7 +33,14 @@ class Simulation:
     """
 
     def __init__(
-        self, cluster: Cluster, faults: FaultsUntil, origin: Ms, scrape_ms: Ms, seed: int, keep: int = 48
+        self,
+        cluster: Cluster,
+        faults: FaultsUntil,
+        origin: Ms,
+        scrape_ms: Ms,
+        seed: int,
+        keep: int = 48,
+        noise: Sequence[Noise] = (),
     ) -> None:
         if scrape_ms <= 0 or scrape_ms > BLOCK // 2:
             raise ValueError(f"a scrape interval lies between 1 ms and {BLOCK // 2} ms, not at {scrape_ms}")
@@ -41,6 +49,7 @@ class Simulation:
         self.scrape_ms = scrape_ms
         self.steps = int(BLOCK // scrape_ms)
         self._faults = faults
+        self._noise = tuple(noise)
         self._seed = seed
         self._keep = keep
         self._states: dict[int, record.State] = {}
@@ -66,6 +75,8 @@ class Simulation:
         ts = first + self.scrape_ms * np.arange(self.steps, dtype=np.int64)
         faults = self._faults(first + self.steps * self.scrape_ms)
         setting = healthy(self.cluster, _stops(faults), self.origin, ts)
+        for noise in self._noise:
+            NOISE[noise.type](setting, noise, self.cluster)
         for fault in faults:
             KINDS[fault.type].edit(setting, fault, self.cluster)
         rng = np.random.default_rng([self._seed, 20, k])
@@ -94,18 +105,20 @@ class Scenario:
         end: Ms,
         scrape_ms: Ms = 15 * SECOND,
         seed: int = 0,
+        noise: Sequence[Noise] = (),
     ) -> None:
         if end <= start:
             raise ValueError(f"the simulated range is empty: start {start} is not before end {end}")
-        for fault in faults:
-            strangers = sorted(set(fault.nodes) - set(cluster.index))
+        for name, nodes in (*((f.type, f.nodes) for f in faults), *((n.type, n.nodes) for n in noise)):
+            strangers = sorted(set(nodes) - set(cluster.index))
             if strangers:
-                raise ValueError(f"{fault.type}: the cluster has no node {', '.join(strangers)}")
+                raise ValueError(f"{name}: the cluster has no node {', '.join(strangers)}")
         self.cluster = cluster
         self.faults = tuple(sorted(faults, key=lambda fault: (fault.onset, fault.type, fault.nodes)))
+        self.noise = tuple(noise)
         self.start, self.end = start, end
         self.scrape_ms = scrape_ms
-        self.simulation = Simulation(cluster, lambda until: self.faults, start, scrape_ms, seed, keep=10_000)
+        self.simulation = Simulation(cluster, lambda until: self.faults, start, scrape_ms, seed, 10_000, self.noise)
 
 
 def _stops(faults: Sequence[Fault]) -> list[Stop]:

@@ -94,7 +94,9 @@ def test_up_is_there_for_every_target(quiet: Readings) -> None:
     assert len(found) == 4 * 16
     assert {labels["job"] for labels, _ in found} == {"dcgm-exporter", "node-exporter", "juicefs", "training"}
     missed = [labels["job"] for labels, values in found if (values == 0).any()]
-    assert set(missed) <= {"dcgm-exporter", "juicefs"}, "a scrape missed now and then, never a host"
+    assert len(missed) <= 6
+    whole = [labels["instance"].split(":")[0] for labels, values in found if (values == 0).any()]
+    assert max(whole.count(node) for node in whole) < 4, "a scrape missed now and then, never a host"
 
 
 def test_a_job_ends_and_another_starts_on_its_nodes_when_asked() -> None:

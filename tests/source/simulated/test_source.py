@@ -20,6 +20,7 @@ from anomaly.source.simulated import (
     topology_csv,
     truth,
 )
+from anomaly.source.simulated.faults import COMMON
 from anomaly.source.simulated.scenario import BLOCK, Simulation
 from anomaly.source.simulated.truth import CAUSE_FAMILY, LIMITS_S
 from tests.source.simulated.readings import END, ONSET, OVER, SCRAPE, START, small_cluster
@@ -172,7 +173,7 @@ def test_placed_faults_leave_each_job_in_peace_in_between() -> None:
     for seed in range(5):
         faults = place_faults(cluster, seed, 8, START, START + 4 * HOUR, gap)
         assert len(faults) == 8
-        assert {fault.type for fault in faults} == set(FAULT_TYPES)
+        assert {fault.type for fault in faults} == set(COMMON)
         assert [fault.onset for fault in faults] == sorted(fault.onset for fault in faults)
         for job in cluster.jobs:
             mine = [fault for fault in faults if job in cluster.jobs_of(fault.nodes)]

@@ -1,0 +1,35 @@
+"""Several drills at once, in processes of their own: each is independent of the others."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from anomaly.drill.run import Drilled, drill
+
+
+def drill_all(
+    names: Sequence[str],
+    seed: int,
+    effect: float | None = None,
+    *,
+    export: Path | None = None,
+    plot: Path | None = None,
+    workers: int = 2,
+    done: Callable[[int], None] = lambda _count: None,
+) -> list[Drilled]:
+    """All drills in the order of `names`, the same whatever the number of workers. `done` is told how many are over."""
+    if workers < 2 or len(names) < 2:
+        out = []
+        for name in names:
+            out.append(drill(name, seed, effect, export, plot))
+            done(len(out))
+        return out
+    # Not forked: the parent may have threads.
+    with ProcessPoolExecutor(min(workers, len(names)), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(drill, name, seed, effect, export, plot): at for at, name in enumerate(names)}
+        found: dict[int, Drilled] = {}
+        for future in as_completed(running):
+            found[running[future]] = future.result()
+            done(len(found))
+    return [found[at] for at in range(len(names))]

@@ -1,0 +1,1 @@
+"""What is packed, and what a wheel does in an empty directory."""
