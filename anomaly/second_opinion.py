@@ -16,7 +16,7 @@ from anomaly.detect.scored import Profile, Scored
 from anomaly.features.cube import FEATURES, NodeCube, Trace, build_cube, signals_of
 from anomaly.features.index import Names
 from anomaly.judge import Scene, residual_panel
-from anomaly.panels import Panel, Rows
+from anomaly.panels import Rows
 from anomaly.records import Entity, Finding
 from anomaly.signals.catalogue import Catalogue
 
@@ -31,19 +31,25 @@ def node_cube(
     features: Sequence[str],
     times: Sequence[Ms],
     window: Ms,
+    traces: Mapping[str, Trace] | None = None,
 ) -> NodeCube:
     """The cube at `times` (within one habit bucket), each value from the samples in (time - window, time].
+
+    `traces` are what `traces_of` gives for a range around them, where several buckets share it.
 
     Devices are held against their peers as their own detector does it, less what is usual for them; where that is not
     known yet, they are unknown.
     """
     at = np.array(times, np.int64)
     since, until = int(at[0]) - window, int(at[-1])
-    traces = {}
-    for name in signals_of(features):
-        panel = scene.panels.get(name)
-        if panel is not None and len(panel.rows):
-            traces[name] = _trace(catalogue, scene, panel, habits, since, until)
+    if traces is None:
+        traces = traces_of(catalogue, scene, features, since, until)
+    # All times of one bucket see the habit of its first step.
+    begin = align_down(until - 1, scene.bucket) + 1
+    traces = {
+        name: _changes(catalogue, habits, name, _cut(trace, since, until), begin, scene.bucket)
+        for name, trace in traces.items()
+    }
     rows = _node_rows(traces, entities)
     codes = rows.entity_code
     job = scene.members.of(codes, at)
@@ -51,21 +57,37 @@ def node_cube(
     return build_cube(features, traces, scene.panels.get("gpu_util"), job, kind, rows, at, window)
 
 
-def _trace(
-    catalogue: Catalogue, scene: Scene, panel: Panel, habits: Mapping[str, Habit], since: Ms, until: Ms
+def traces_of(catalogue: Catalogue, scene: Scene, features: Sequence[str], since: Ms, until: Ms) -> dict[str, Trace]:
+    """The signals of the features in (since, until], with residuals against peers; habits are still in them."""
+    out = {}
+    for name in signals_of(features):
+        panel = scene.panels.get(name)
+        if panel is None or not len(panel.rows):
+            continue
+        signal = catalogue[name]
+        first, last = np.searchsorted(panel.times, [since, until], side="right").tolist()
+        cut = replace(panel, times=panel.times[:last], values=panel.values[:, :last])
+        residual = None
+        if signal.peers is not None:
+            residual, _ = residual_panel(signal, signal.peers, cut, scene, first)
+        out[name] = Trace(panel.rows, cut.times[first:], cut.values[:, first:], residual)
+    return out
+
+
+def _cut(trace: Trace, since: Ms, until: Ms) -> Trace:
+    first, last = np.searchsorted(trace.times, [since, until], side="right").tolist()
+    residual = None if trace.residual is None else trace.residual[:, first:last]
+    return Trace(trace.rows, trace.times[first:last], trace.values[:, first:last], residual)
+
+
+def _changes(
+    catalogue: Catalogue, habits: Mapping[str, Habit], name: str, trace: Trace, begin: Ms, bucket: Ms
 ) -> Trace:
-    signal = catalogue[panel.signal]
-    first, last = np.searchsorted(panel.times, [since, until], side="right").tolist()
-    cut = replace(panel, times=panel.times[:last], values=panel.values[:, :last])
-    residual = None
-    if signal.peers is not None:
-        residual, _ = residual_panel(signal, signal.peers, cut, scene, first)
-        if signal.peers.offset:
-            # All times of one bucket see the habit of its first step.
-            begin = align_down(until - 1, scene.bucket) + 1
-            habit = habits.get(f"{signal.name}:peers", no_habit())
-            residual = residual - usual(habit, panel.rows.keys, begin, scene.bucket)[0][:, None]
-    return Trace(panel.rows, cut.times[first:], cut.values[:, first:], residual)
+    peers = catalogue[name].peers
+    if trace.residual is None or peers is None or not peers.offset:
+        return trace
+    known, _ = usual(habits.get(f"{name}:peers", no_habit()), trace.rows.keys, begin, bucket)
+    return replace(trace, residual=trace.residual - known[:, None])
 
 
 def _node_rows(traces: Mapping[str, Trace], entities: Names) -> Rows:
@@ -172,7 +194,7 @@ def profiles_with(known: Mapping[str, Profile], model: NodeModel | None) -> dict
 def held(
     flagged: Mapping[str, frozenset[str]], runs: Mapping[str, Mapping[str, Run]], scene: Scene
 ) -> dict[str, frozenset[str]]:
-    """Per habit (`signal:detector`), the rows that keep theirs: the flagged, and all of nodes that the forest doubts."""
+    """Per habit (`signal:detector`), the rows that keep theirs: the flagged, and all of doubted nodes."""
     out = dict(flagged)
     doubted = {
         run.entity

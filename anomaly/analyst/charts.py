@@ -20,12 +20,14 @@ from anomaly.analyst.drawing import (
     frame,
     furthest,
     gap_layers,
+    interpolation,
     moment,
     number,
     quantiles,
     span_layers,
     thin,
     time_axis,
+    value_axis,
     window_of,
 )
 from anomaly.analyst.frames import table_of
@@ -89,11 +91,9 @@ def _against_band(
     colour = alt.Scale(domain=legend, range=[CULPRIT, PEERS, BAND])
     x = time_axis(start, end, titled=last)
     y_scale = alt.Scale(zero=each.signal.kind in ("counter", "state", "event"), nice=True)
-    axis = alt.Axis(title=each.unit, format=NUMBER, tickCount=4)
-    if each.signal.unit == "bool":
-        axis = alt.Axis(title=each.unit, format=NUMBER, values=[0, 1])
+    axis = value_axis(each.signal)
     y = alt.Y("value:Q", scale=y_scale, axis=axis)
-    step = "step-after" if each.signal.kind in ("state", "event") else "linear"
+    step = interpolation(each.signal)
     device = [alt.Tooltip("device:N", title="device")] if any(each.own_devices) else []
     shade = alt.Chart(frame(band)).encode(x=x, color=alt.Color("who:N", scale=colour))
 
@@ -172,13 +172,17 @@ def peers_chart(
     data = frame(rows)
     base = alt.Chart(data).encode(
         x=time_axis(start, end),
-        y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title=each.unit, format=NUMBER)),
+        y=alt.Y("value:Q", scale=alt.Scale(zero=False), axis=value_axis(each.signal, 8)),
         detail="node:N",
         color=alt.Color("group:N", scale=alt.Scale(domain=list(hues), range=list(hues.values()))),
         tooltip=[moment("time", "time"), "node:N", alt.Tooltip("value:Q", title=each.unit, format=".4~g")],
     )
-    crowd = base.transform_filter(alt.datum.group != groups[0]).mark_line(strokeWidth=1.2)
-    culprit = base.transform_filter(alt.datum.group == groups[0]).mark_line(strokeWidth=2.5)
+    crowd = base.transform_filter(alt.datum.group != groups[0]).mark_line(
+        strokeWidth=1.2, interpolate=interpolation(each.signal)
+    )
+    culprit = base.transform_filter(alt.datum.group == groups[0]).mark_line(
+        strokeWidth=2.5, interpolate=interpolation(each.signal)
+    )
     chart = alt.layer(*span_layers(found, start, end), crowd, culprit, width=WIDTH, height=240)
     how = f"each line is a node; of several devices the {worst}" if several else "each line is a node"
     return finished(chart, f"{name} of {node} among its peers", [each.signal.about, f"peers: {each.common}; {how}"])

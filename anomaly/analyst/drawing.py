@@ -104,6 +104,19 @@ def number(value: float) -> float | None:
     return None if np.isnan(value) else float(f"{value:.5g}")
 
 
+def value_axis(signal: Signal, ticks: int = 4) -> Any:
+    """The vertical axis of a signal, named after its unit."""
+    alt = altair()
+    if signal.unit == "bool":
+        return alt.Axis(title=axis_of(signal)[0], format=NUMBER, values=[0, 1])
+    return alt.Axis(title=axis_of(signal)[0], format=NUMBER, tickCount=ticks)
+
+
+def interpolation(signal: Signal) -> str:
+    """How a line gets from one sample to the next: states and codes hold until they change."""
+    return "step-after" if signal.kind in ("state", "event") else "linear"
+
+
 def time_axis(start: Ms, end: Ms, *, titled: bool = True) -> Any:
     """The horizontal axis in UTC from `start` to `end`; data has milliseconds under `time`."""
     alt = altair()
@@ -156,8 +169,9 @@ def gap_layers(times: Ints, own: Floats, x: Any, height: int) -> list[Chart]:
         return []
     base = alt.Chart(frame(gaps)).encode(x=x)
     bar = base.mark_rule(color=CULPRIT, strokeWidth=5, opacity=0.45).encode(x2="until:T", y=alt.value(height - 3))
-    words = base.mark_text(color=CULPRIT, align="left", dx=4, fontSize=10)
-    return [bar, words.encode(y=alt.value(height - 13), text="word:N")]
+    words = base.mark_text(color=CULPRIT, align="right", dx=-2, fontSize=10)
+    x_end = alt.X("until:T", scale=alt.Scale(type="utc"))
+    return [bar, words.encode(x=x_end, y=alt.value(height - 13), text="word:N")]
 
 
 def finished(chart: Chart, title: str, subtitle: str | Sequence[str]) -> Chart:

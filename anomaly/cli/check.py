@@ -35,6 +35,7 @@ def command(pipeline: Path, against: bool) -> None:
     if not against:
         click.echo(_summary(parts))
         options.said(f"{pipeline} is valid")
+        _say_model(parts)
         return
     from anomaly.jobs.check import look
 
@@ -44,6 +45,16 @@ def command(pipeline: Path, against: bool) -> None:
     if not any(each.there for each in seen):
         raise options.nothing_there(parts)
     click.echo(_listing(seen, now))
+
+
+def _say_model(parts: "Parts") -> None:
+    from anomaly.jobs import models
+
+    loaded = models.load(models.folder_of(parts.state_dir), parts.catalogue)
+    if loaded.trouble:
+        options.said(f"warning: no model takes part: {loaded.trouble}")
+    elif loaded.model or loaded.lacking:
+        options.said(loaded.words)
 
 
 def _summary(parts: "Parts") -> str:

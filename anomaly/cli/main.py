@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "run": "anomaly.cli.run",
     "collect": "anomaly.cli.collect",
     "score": "anomaly.cli.score",
+    "train": "anomaly.cli.train",
     "backtest": "anomaly.cli.backtest",
     "drill": "anomaly.cli.drill",
     "demo": "anomaly.cli.demo",

@@ -101,6 +101,8 @@ def _copy(pipeline: "Pipeline", copy: Path) -> None:
 def _say(run: "ScoredRun") -> None:
     if run.through is None:
         raise UsageError(*NOTHING)
+    if run.model.trouble:
+        options.said(f"warning: no model takes part: {run.model.trouble}")
     changes = len(run.changes) + len(run.history)
     for mark in run.taken.marks:
         done = "closed" if mark.kind == "close" else f"labelled {mark.label}"

@@ -1,4 +1,4 @@
-"""Rule 2b: the forest's own findings are a second opinion. They inform, and only what lasts for hours asks for a look."""
+"""Rule 2b: the forest's own findings are a second opinion. They inform; only what lasts for hours asks for a look."""
 
 from anomaly.clock import HOUR, Ms
 from anomaly.denoise.world import Memory, World

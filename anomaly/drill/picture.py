@@ -85,6 +85,7 @@ def draw(made: Stage, lines: Lines, published: Path, file: Path) -> None:
         )
     legend = "red: struck; grey: median and 10-90 % of the others; dashed: onset and end; dotted: time limit"
     whole = alt.vconcat(*layered, spacing=6).properties(title={"text": what, "subtitle": legend})
+    whole = whole.resolve_scale(color="independent")
     file.parent.mkdir(parents=True, exist_ok=True)
     whole.configure_view(stroke=QUIET).configure_axis(labelFontSize=9, titleFontSize=10).save(str(file))
 
@@ -132,7 +133,11 @@ class _Series:
         parts = [self._field(record, family, name) for record in self.records]
         values = np.concatenate(parts, axis=-1)[..., self.keep]
         if name in _COUNTERS:
-            grown = np.diff(values, axis=-1, prepend=np.nan) / np.diff(self.times[self.keep], prepend=0) * SECOND
+            # Boards are read every second scrape only.
+            back = 2 if family == "gpu" else 1
+            times = self.times[self.keep]
+            grown = np.full(values.shape, np.nan)
+            grown[..., back:] = (values[..., back:] - values[..., :-back]) / (times[back:] - times[:-back]) * SECOND
             values = np.where(grown < 0, np.nan, grown)
         values = np.where(np.abs(values) > 1e18, np.nan, values)
         if values.ndim == 2:

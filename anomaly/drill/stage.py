@@ -109,12 +109,14 @@ def _first_job(cluster: Cluster, rng: np.random.Generator) -> Scene:
     return cluster, cluster.jobs[0].nodes, CHURN // MINUTE, _SUCCESSOR // MINUTE + 6
 
 
-def _often(**changes: Ms) -> Callable[[Cluster, np.random.Generator], Scene]:
-    def scene(cluster: Cluster, rng: np.random.Generator) -> Scene:
-        jobs = tuple(replace(job, **changes) for job in cluster.jobs)
-        return _everywhere(replace(cluster, jobs=jobs), rng)
+def _checkpoint(cluster: Cluster, rng: np.random.Generator) -> Scene:
+    jobs = tuple(replace(job, checkpoint_every=8 * MINUTE) for job in cluster.jobs)
+    return _everywhere(replace(cluster, jobs=jobs), rng)
 
-    return scene
+
+def _evaluation(cluster: Cluster, rng: np.random.Generator) -> Scene:
+    jobs = tuple(replace(job, evaluate_every=15 * MINUTE, evaluate_phase=4 * MINUTE) for job in cluster.jobs)
+    return _everywhere(replace(cluster, jobs=jobs), rng)
 
 
 def _maintenance(cluster: Cluster, rng: np.random.Generator) -> Scene:
@@ -151,8 +153,8 @@ def _prometheus_away(cluster: Cluster, rng: np.random.Generator) -> Scene:
 _SCENES: Mapping[str, Callable[[Cluster, np.random.Generator], Scene]] = {
     "job_start_and_end": _first_job,
     "driver_rollout": _first_job,
-    "checkpoint": _often(checkpoint_every=8 * MINUTE),
-    "evaluation": _often(evaluate_every=15 * MINUTE, evaluate_phase=4 * MINUTE),
+    "checkpoint": _checkpoint,
+    "evaluation": _evaluation,
     "maintenance": _maintenance,
     "mixed_skus": _mixed_skus,
     "slow_gpu": _slow_gpu,

@@ -182,9 +182,7 @@ def _aliases(parts: Parts, uname: Iterable[Mapping[str, str]]) -> Aliases:
 
 def _identified(signal: Signal, pulled: Pulled, aliases: Aliases, store: Store) -> tuple[Samples, int]:
     """Registers the series and returns (their samples, how many series name no entity)."""
-    ids = store.ids_of(
-        signal.name, pulled.labels, lambda labels: identify(signal, labels, aliases), (signal, aliases)
-    )
+    ids = store.ids_of(signal.name, pulled.labels, lambda labels: identify(signal, labels, aliases), (signal, aliases))
     series = np.repeat(ids, pulled.lengths)
     use = (series >= 0) & ~np.isnan(pulled.values)
     return Samples(series[use], pulled.ts[use], pulled.values[use]), int((ids < 0).sum())

@@ -56,9 +56,7 @@ class ModelSpec(Section):
     """What a model is made of. Durations are nominal, as the pipeline file would write them at `time_scale` 1."""
 
     model: Literal["node-forest"] = Field(description="Name of the model")
-    schedule: Literal["train"] = Field(
-        default="train", description="Which entry of the pipeline's `schedule` trains it"
-    )
+    schedule: Literal["train"] = Field(default="train", description="Entry of the pipeline's `schedule` that trains it")
     features: Annotated[tuple[Text, ...], AfterValidator(_known), Field(min_length=3)] = Field(
         description="Names of features; their order makes no difference"
     )
@@ -68,9 +66,7 @@ class ModelSpec(Section):
     left_out: LeftOut = Field(default=LeftOut(), description="What is not learnt from")
     forest: Forest = Field(default=Forest(), description="The isolation forest")
     held_out: Share = Field(default=0.25, description="Newest share of the history, kept for calibration")
-    boundary: Share = Field(
-        default=0.99, description="Quantile of the held-out nodes' hourly maxima that counts as 1.0"
-    )
+    boundary: Share = Field(default=0.99, description="Quantile of held-out nodes' hourly maxima that counts as 1.0")
     keep: Annotated[Whole, Field(ge=1, le=1000)] = Field(default=5, description="Versions that are kept")
 
     @model_validator(mode="after")

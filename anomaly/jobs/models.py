@@ -6,43 +6,35 @@ anything is built; what does not fit is refused with a reason, and the ticks go 
 """
 
 import hashlib
-import io
 import json
 import re
 import shutil
 import uuid
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from anomaly.clock import Ms, format_time
 from anomaly.detect.forest import Calibration, NodeForest
-from anomaly.errors import AnomalyError, StoreError
+from anomaly.errors import StoreError
 from anomaly.features.cube import FEATURES, signals_of
+from anomaly.jobs.model_file import MODEL, ModelRefused, forest_from, refused
 from anomaly.jobs.model_spec import NODE_FOREST
 from anomaly.jobs.parts import MODELS
 from anomaly.signals.catalogue import Catalogue
 from anomaly.store.files import flush
 
 FORMAT = 1
-TRUSTED = "sklearn.tree._tree.Tree"
-"""The one type beyond skops' own that an isolation forest needs."""
-
-MOST_BYTES, MOST_UNPACKED = 64 << 20, 512 << 20
+MOST_BYTES = 64 << 20
 CURRENT, NOTE = "current.json", "lacking.json"
-MODEL, MANIFEST, CARD = "model.skops", "manifest.json", "card.md"
+MANIFEST, CARD = "manifest.json", "card.md"
 _VERSION = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}(?:-[0-9]{1,4})?")
-
-
-class ModelRefused(AnomalyError):
-    """A trained model that must not or cannot be used; the ticks go on without one."""
 
 
 class _Strict(BaseModel):
@@ -133,14 +125,6 @@ def folder_of(state_dir: Path) -> Path:
     return state_dir / MODELS / NODE_FOREST
 
 
-def dump(forest: Any) -> bytes:
-    """A fitted forest as skops bytes."""
-    import skops.io
-
-    out: bytes = skops.io.dumps(forest)
-    return out
-
-
 def save(folder: Path, model: bytes, manifest: Manifest, card: str, keep: int) -> Path:
     """Write a version, make it the current one, and remove all but the newest `keep`. Its directory.
 
@@ -228,8 +212,8 @@ def load(folder: Path, catalogue: Catalogue) -> Loaded:
         return _noted(folder, stamp)
     try:
         return Loaded(_read(folder, catalogue), share=1.0, stamp=stamp)
-    except ModelRefused as refused:
-        return Loaded(None, str(refused), stamp=stamp)
+    except ModelRefused as error:
+        return Loaded(None, str(error), stamp=stamp)
 
 
 def _noted(folder: Path, stamp: tuple[tuple[int, int] | None, ...]) -> Loaded:
@@ -247,22 +231,22 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         current = Current.model_validate_json(_bytes(folder / CURRENT, 1 << 16))
     except ValidationError:
-        raise _refused(f"{folder / CURRENT} is damaged") from None
+        raise refused(f"{folder / CURRENT} is damaged") from None
     if not _VERSION.fullmatch(current.version):
-        raise _refused(f"{folder / CURRENT} names no version")
+        raise refused(f"{folder / CURRENT} names no version")
     text = _bytes(folder / current.version / MANIFEST, 1 << 20)
     if hashlib.sha256(text).hexdigest() != current.manifest_sha256:
-        raise _refused(f"the manifest of {current.version} is not the one that was written")
+        raise refused(f"the manifest of {current.version} is not the one that was written")
     form = _format_of(text)
     if form != FORMAT:
-        raise _refused(f"the manifest of {current.version} has format {form}, this program knows {FORMAT}")
+        raise refused(f"the manifest of {current.version} has format {form}, this program knows {FORMAT}")
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise _refused(f"the manifest of {current.version} is damaged at {where or 'its beginning'}") from None
+        raise refused(f"the manifest of {current.version} is damaged at {where or 'its beginning'}") from None
     if manifest.version != current.version:
-        raise _refused(f"the manifest of {current.version} is that of {manifest.version}")
+        raise refused(f"the manifest of {current.version} is that of {manifest.version}")
     return manifest
 
 
@@ -270,19 +254,19 @@ def _read(folder: Path, catalogue: Catalogue) -> NodeForest:
     manifest = read_manifest(folder)
     have = installed("scikit-learn")
     if manifest.sklearn != have:
-        raise _refused(f"{manifest.version} was trained with scikit-learn {manifest.sklearn}, this is {have}")
+        raise refused(f"{manifest.version} was trained with scikit-learn {manifest.sklearn}, this is {have}")
     strangers = [name for name in manifest.features if name not in FEATURES]
     if strangers or list(manifest.features) != sorted(set(manifest.features)):
-        raise _refused(f"{manifest.version} has features that this program does not know: {', '.join(strangers)}")
+        raise refused(f"{manifest.version} has features that this program does not know: {', '.join(strangers)}")
     if manifest.catalogue_sha256 != catalogue_digest(catalogue, manifest.features):
-        raise _refused(f"signals have been changed since {manifest.version} was trained")
+        raise refused(f"signals have been changed since {manifest.version} was trained")
     body = _bytes(folder / manifest.version / MODEL, MOST_BYTES)
     if hashlib.sha256(body).hexdigest() != manifest.sha256:
-        raise _refused(f"{MODEL} of {manifest.version} is not the one that was trained")
+        raise refused(f"{MODEL} of {manifest.version} is not the one that was trained")
     width = len(manifest.features)
     centre, spread = np.array(manifest.centre), np.array(manifest.spread)
     if len(centre) != width or len(spread) != width or not (spread > 0).all() or manifest.boundary <= manifest.usual:
-        raise _refused(f"the manifest of {manifest.version} does not fit its features")
+        raise refused(f"the manifest of {manifest.version} does not fit its features")
     return NodeForest(
         manifest.version,
         manifest.features,
@@ -293,44 +277,6 @@ def _read(folder: Path, catalogue: Catalogue) -> NodeForest:
         Calibration(manifest.usual, manifest.boundary),
         forest_from(body, width, manifest.version),
     )
-
-
-def forest_from(body: bytes, width: int, version: str) -> Any:
-    """The forest in skops bytes, for `width` features. Raises ModelRefused for anything else in them."""
-    _bounded(body, version)
-    import skops.io
-    from sklearn.ensemble import IsolationForest
-    from sklearn.tree import ExtraTreeRegressor
-
-    try:
-        foreign = sorted(set(skops.io.get_untrusted_types(data=body)) - {TRUSTED})
-        if foreign:
-            raise _refused(f"{MODEL} of {version} holds types that a forest has no use for: {', '.join(foreign)}")
-        forest = skops.io.loads(body, trusted=[TRUSTED])
-    except ModelRefused:
-        raise
-    except Exception as error:  # skops lets out whatever a file makes its readers do
-        raise _refused(f"{MODEL} of {version} cannot be read: {type(error).__name__}") from error
-    trees = getattr(forest, "estimators_", None)
-    if (
-        type(forest) is not IsolationForest
-        or not isinstance(trees, list)
-        or not trees
-        or any(type(tree) is not ExtraTreeRegressor for tree in trees)
-        or getattr(forest, "n_features_in_", None) != width
-    ):
-        raise _refused(f"{MODEL} of {version} is no isolation forest of {width} features")
-    return forest
-
-
-def _bounded(body: bytes, version: str) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            unpacked = sum(item.file_size for item in archive.infolist())
-    except (zipfile.BadZipFile, ValueError) as error:
-        raise _refused(f"{MODEL} of {version} is no skops file") from error
-    if unpacked > MOST_UNPACKED:
-        raise _refused(f"{MODEL} of {version} would unpack to {unpacked >> 20} MiB")
 
 
 def _format_of(text: bytes) -> object:
@@ -346,11 +292,7 @@ def _bytes(path: Path, most: int) -> bytes:
         with path.open("rb") as stream:
             body = stream.read(most + 1)
     except OSError as error:
-        raise _refused(f"{path} cannot be read: {error.strerror or error}") from error
+        raise refused(f"{path} cannot be read: {error.strerror or error}") from error
     if len(body) > most:
-        raise _refused(f"{path} is larger than {most >> 20} MiB")
+        raise refused(f"{path} is larger than {most >> 20} MiB")
     return body
-
-
-def _refused(what: str) -> ModelRefused:
-    return ModelRefused(what, "train again (`anomaly train PIPELINE`)")

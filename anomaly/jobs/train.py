@@ -19,13 +19,14 @@ from anomaly.jobs import models
 from anomaly.jobs.carry import Live, refresh
 from anomaly.jobs.collect import NAMES, Progress, quiet
 from anomaly.jobs.flagged import Stretch, capped, stretches, within
+from anomaly.jobs.model_file import dump
 from anomaly.jobs.model_spec import NODE_FOREST, ModelSpec, load_spec
 from anomaly.jobs.parts import MODELS, Parts
 from anomaly.jobs.publish import published_dir
 from anomaly.judge import Scene, learn_habits
 from anomaly.pipeline import Batch, Spec, look, remember, ticks_between
 from anomaly.records import Bools, Floats, Ints, Samples
-from anomaly.second_opinion import node_cube
+from anomaly.second_opinion import node_cube, traces_of
 from anomaly.signals.catalogue import Catalogue
 from anomaly.signals.identity import aliases_from
 from anomaly.store.published import read_archive
@@ -195,10 +196,13 @@ def history(
         batch = Batch(at, until, read(list(tick.catalogue.signals), at, until), directory)
         rings = remember(tick, batch, at, until, rings)
         scene = look(tick, directory, rings, at)
+        traces = traces_of(tick.catalogue, scene, spec.features, at - spec.window, until)
         for closing in ticks_between(at, until, bucket):
             due = ticks_between(closing - bucket, closing, spec.window)
             if due and scene.panels:
-                cube = node_cube(tick.catalogue, scene, directory.entities, habits, spec.features, due, spec.window)
+                cube = node_cube(
+                    tick.catalogue, scene, directory.entities, habits, spec.features, due, spec.window, traces
+                )
                 for t, moment in enumerate(due):
                     nodes += [node.name for node in cube.nodes]
                     times.append(np.full(len(cube.nodes), moment, np.int64))
@@ -260,9 +264,7 @@ class Boundary:
     calibrated: bool
 
 
-def calibrate(
-    raw: Floats, nodes: Sequence[str], times: Ints, window: Ms, quantile: float, effect: float
-) -> Boundary:
+def calibrate(raw: Floats, nodes: Sequence[str], times: Ints, window: Ms, quantile: float, effect: float) -> Boundary:
     """From the forest's own scores of held-out windows, in order of time: what counts as usual and what as 1.0.
 
     Boundary = the larger of the effect floor and the tail of the fleet. Scores count once they have lasted two windows,
@@ -297,7 +299,7 @@ def _fit(parts: Parts, spec: ModelSpec, kept: Windows, told: Trained, now: Ms) -
     raw = raw_scores(forest, scaled(held.values, centre, spread))
     effect = effect_floor(forest, len(features), spec.forest.seed)
     found = calibrate(raw, held.nodes, held.times, spec.window, spec.boundary, effect)
-    body = models.dump(forest)
+    body = dump(forest)
     folder = models.folder_of(parts.state_dir)
     pace = parts.pace
     catalogue = models.catalogue_digest(parts.catalogue, features)

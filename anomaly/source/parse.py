@@ -6,7 +6,6 @@ exactly as Prometheus writes it takes the slow way: the JSON parser alone decide
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -193,8 +192,8 @@ def _is_labels(metric: object) -> bool:
 
 def _warnings(answer: dict[str, Any]) -> tuple[str, ...]:
     """What the backend says about completeness. `infos` are advice about the query's text: dropped."""
-    given: Iterable[object] = answer.get("warnings") or ()
-    warnings = tuple(str(text) for text in given)
+    given = answer.get("warnings") or []
+    warnings = tuple(str(text) for text in (given if isinstance(given, list) else [given]))
     if answer.get("isPartial"):
         warnings += ("partial response: some storage nodes did not answer (isPartial)",)
     return warnings

@@ -54,6 +54,7 @@ def backend(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or every answer waits 40 ms for an acknowledgement
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
