@@ -87,10 +87,8 @@ def look(known: Told, node: str, at: Ms | None) -> View:
         if lines and lines[-1]["phase"] == Phase.FIRING:
             then.append((incident, lines[-1]))
     found = [row for row in known.rows("findings", tick - 40 * 24 * HOUR, tick) if row["name"] == node]
-    dropped = [
-        row for row in known.rows("dropped", tick, tick) if row["tick_at"] == tick and row["name"] == node
-    ]
-    set_aside = {_key(row) for row in dropped}
+    dropped = [row for row in known.rows("dropped", tick, tick) if row["tick_at"] == tick and row["name"] == node]
+    set_aside = {(*_key(row), row["onset"]) for row in dropped}
     slack = LOOK_BACK if then else 0
     lasting = [
         row
@@ -253,7 +251,10 @@ def _as_json(view: View) -> dict[str, Any]:
         "later": [{"id": each.id, "fired_at": format_time(each.fired_at)} for each in view.later],
         "findings": [
             {
-                **{name: row[name] for name in ("signal", "device", "detector", "cause", "peak", "observed", "expected")},
+                **{
+                    name: row[name]
+                    for name in ("signal", "device", "detector", "cause", "peak", "observed", "expected")
+                },
                 "onset": format_time(row["onset"]),
                 "confirmed": format_time(row["confirmed"]),
                 "reason": next((drop["reason"] for drop in view.dropped if _key(drop) == _key(row)), None),

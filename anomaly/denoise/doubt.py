@@ -1,4 +1,4 @@
-"""Rule 2b: the forest's own findings are a second opinion. They inform; only what lasts for hours asks for a look."""
+"""Rule 2b: the forest's own findings are a second opinion: they inform, and only what lasts asks for a look."""
 
 from anomaly.clock import HOUR, Ms
 from anomaly.denoise.world import Memory, World
@@ -6,9 +6,6 @@ from anomaly.records import Dropped, Finding, Severity
 
 FOREST = "forest"
 """The detector whose findings stand here; what it completed for a statistic carries that one's name and is no doubt."""
-
-PATTERN = "_pattern"
-"""How the signals of its findings end: the pattern of one symptom class."""
 
 LONELY: Ms = 4 * HOUR
 """How long a pattern that no statistic confirms must last before it is a ticket."""
@@ -22,22 +19,22 @@ def second_opinions(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...], tuple[Dropped, ...]]:
     """(the forest's findings that stand alone, all others, the forest's findings set aside).
 
-    A node about which something else speaks, or whose incident something else has opened, needs no second opinion: it
-    neither decorates that incident nor keeps it open. What stands alone is never shared between nodes and never the
-    reason why a job is slow.
+    A node of which something else speaks needs no second opinion: it neither decorates that incident nor keeps it open.
+    What has fallen below the boundary opens nothing, but what the forest opened stays open as long as it doubts. What
+    stands alone is never shared between nodes and never the reason why a job is slow.
     """
     doubts = tuple(finding for finding in findings if finding.detector == FOREST)
     if not doubts:
         return (), findings, ()
     others = tuple(finding for finding in findings if finding.detector != FOREST)
     spoken = {finding.entity for finding in others if finding.asymmetric or finding.hard}
-    opened = {
-        incident.entity for incident in memory.open if any(not name.endswith(PATTERN) for name in incident.signals)
-    }
+    onsets = {(finding.entity, finding.onset) for finding in doubts}
     stale = len({finding.entity for finding in doubts}) > max(round(STALE_SHARE * len(world.nodes)), STALE_FLOOR)
     alone, dropped = [], []
     for finding in doubts:
-        if finding.entity in spoken | opened:
+        known = memory.of(finding.entity)
+        own = (known.entity, known.onset) in onsets if known is not None else finding.score >= 1.0
+        if finding.entity in spoken or not own:
             dropped.append(Dropped(finding, "second_opinion", str(finding.entity)))
         elif stale:
             dropped.append(Dropped(finding, "model_stale"))

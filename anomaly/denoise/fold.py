@@ -39,9 +39,10 @@ def blame(
     """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
     A case explains a job when it touches one of its nodes and began before the job slowed (no later than simultaneity
-    allows); missing metrics explain nothing. Among several, a hard fault, then the one whose onset lies nearest, takes
-    the effect. A job without explanation waits JOB_PATIENCE; one that fires later gives its job incident up
-    again. A slowdown once explained outlives its explanation by AFTERMATH without a word.
+    allows); where nobody says which nodes those are, when it began shortly before. Missing metrics explain nothing.
+    Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without explanation
+    waits JOB_PATIENCE; one that fires later gives its job incident up again. A slowdown once explained outlives its
+    explanation by AFTERMATH without a word.
     """
     out = list(cases)
     dropped = []
@@ -52,7 +53,7 @@ def blame(
         suspects = [
             i
             for i, case in enumerate(out)
-            if nodes & (world.members(case.entity) | set(case.nodes))
+            if _touches(world, case, nodes, finding)
             and case.scope != "job"
             and case.onset <= finding.onset + TOGETHER + max(finding.uncertainty, case.uncertainty)
             and any(found.cause != "telemetry" for found in case.findings)
@@ -80,3 +81,9 @@ def blame(
             dropped.append(Dropped(finding, "waiting_for_culprit"))
     told = tuple(sorted((job, onset, at) for (job, onset), at in explained.items()))
     return tuple(out), tuple(dropped), replace(memory, explained=told)
+
+
+def _touches(world: World, case: Case, nodes: frozenset[str], slow: Finding) -> bool:
+    if nodes:
+        return bool(nodes & (world.members(case.entity) | set(case.nodes)))
+    return slow.onset - case.onset <= 2 * TOGETHER

@@ -20,7 +20,7 @@ REASONS: Mapping[str, str] = {
     "maintenance": "the node is in maintenance",
     "boot_grace": "the node has just booted",
     "shared_cause": "part of an incident on a whole group",
-    "second_opinion": "the forest agrees with what speaks for itself",
+    "second_opinion": "the forest agrees with what speaks for itself, or has changed its mind",
     "model_stale": "so many nodes look odd to the forest at once that it is the model that no longer fits",
     "symptom_only": "a symptom that waiting for others also gives; it names no node",
     "effect_of": "the effect of another incident",

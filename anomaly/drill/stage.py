@@ -46,6 +46,8 @@ def stage(name: str, seed: int, effect: float | None = None) -> Stage:
     `effect` is a share of the job's step time; it is drawn from 5, 10, 20 and 40 % where it is None, and ignored by
     faults that slow nothing. Raises KeyError for an unknown name.
     """
+    if name not in DRILLS:
+        raise KeyError(name)
     rng = np.random.default_rng([seed, 50, zlib.crc32(name.encode())])
     cluster_seed = int(rng.integers(2**31))
     if name in KINDS:

@@ -26,8 +26,8 @@ def card(manifest: Manifest, nodes: int) -> str:
         f"# node-forest {manifest.version}",
         "",
         "An isolation forest that looks for nodes which deviate from their peers in several ways at once. It is a",
-        "second opinion: alone it makes a note and, after four hours, a ticket; with a statistical score just under its",
-        "boundary in the same symptom class it completes that one. Single large deviations it sees no better than",
+        "second opinion: alone it makes a note and, after four hours, a ticket; with a statistical score just under",
+        "its boundary in the same symptom class it completes that one. Single large deviations it sees no better than",
         "small ones, and it cannot see what metrics do not show.",
         "",
         f"- Learnt from {manifest.rows:,} windows of {format_duration(manifest.window)} on {nodes} nodes, from "
@@ -35,8 +35,8 @@ def card(manifest: Manifest, nodes: int) -> str:
         f"{manifest.held_out_rows:,} windows were held out for calibration.",
         f"- Left out: {manifest.left_out_rows:,} windows near findings.",
         f"- {boundary}",
-        f"- The forest's own score: {manifest.usual:.4f} usual, {manifest.effect:.4f} for a pattern of {EFFECT:g} spreads "
-        f"in {EFFECT_FEATURES} features (the effect floor), {manifest.boundary:.4f} at the boundary.",
+        f"- The forest's own score: {manifest.usual:.4f} usual, {manifest.effect:.4f} for {EFFECT:g} spreads in "
+        f"{EFFECT_FEATURES} features (the effect floor), {manifest.boundary:.4f} at the boundary.",
         f"- Features without any variation in this history, which take no part: {constant}.",
         f"- Made with scikit-learn {manifest.sklearn}, skops {manifest.skops}, NumPy {manifest.numpy}, "
         f"seed {manifest.seed}, at {format_time(manifest.trained_at)}. It is not used with another scikit-learn.",

@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -14,6 +15,9 @@ from anomaly.clock import MINUTE, SECOND, Ms, parse_duration
 from anomaly.errors import ConfigError, Problem
 from anomaly.records import Bad, Severity, SignalKind
 from anomaly.signals.model import Codes, Peers, PeerScheme, Scale, Shift, Signal, Threshold
+
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+"""A name that can stand in a selector as it is; anything else could leave it."""
 
 
 def _duration(value: object) -> object:
@@ -102,6 +106,7 @@ class SignalYaml(_Strict):
     shared_kind: str = ""
     source: str = ""
     presence: bool = False
+    verified: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,11 @@ class Catalogue:
 def pack_names() -> list[str]:
     """The packs that exist."""
     return sorted(path.name.removesuffix(".yaml") for path in _packs().iterdir() if path.name.endswith(".yaml"))
+
+
+def pack_about(pack: str) -> str:
+    """What the pack is about and what to know before using it, one line."""
+    return str(_document(pack)["about"])
 
 
 def load_catalogue(
@@ -180,6 +190,9 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         raise ValueError("needs `metrics` (names to select) or `query` (PromQL)")
     if spec.metrics and spec.query:
         raise ValueError("has both `metrics` and `query`; keep one")
+    for metric in spec.metrics:
+        if not _METRIC.fullmatch(metric):
+            raise ValueError(f"{metric!r} is no metric name; a selector goes into `query`")
     return Signal(
         name=name,
         about=spec.about or name.replace("_", " "),
@@ -212,6 +225,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         shared_kind=spec.shared_kind,
         source=spec.source,
         presence=spec.presence,
+        verified=spec.verified,
     )
 
 
@@ -220,9 +234,14 @@ def _packs() -> Any:
 
 
 @functools.cache
-def _read_pack(pack: str) -> dict[str, dict[str, Any]]:
+def _document(pack: str) -> dict[str, Any]:
     text = (_packs() / f"{pack}.yaml").read_text(encoding="utf-8")
     # Packs ship with the program; a mistake in one is a bug, so the plain loader is enough.
-    document = TypeAdapter(dict[str, Any]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(dict[str, Any]).validate_python(yaml.safe_load(text))
+
+
+@functools.cache
+def _read_pack(pack: str) -> dict[str, dict[str, Any]]:
+    document = _document(pack)
     defaults = document.get("defaults", {})
     return {name: {**defaults, **entry} for name, entry in document["signals"].items()}

@@ -1,6 +1,6 @@
 """A signal and the parameters of the detectors that judge it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from anomaly.clock import MINUTE, Ms, format_duration
@@ -114,6 +114,11 @@ class Signal:
     source: str
     presence: bool
     """Whether a device of this signal that vanishes is a device that vanished."""
+    verified: str = field(default="", repr=False)
+    """What its names and labels were seen in ("exporter source"); empty: in nothing yet.
+
+    No part of `repr`, by which a model knows the signals it was trained on: it changes no value.
+    """
 
     def native(self, step: Ms) -> Ms:
         """The grid on which this signal is pulled and judged, given the floor of every interval."""

@@ -17,6 +17,8 @@ _OPEN = b'"values":[['
 # Inside a JSON string every quote is escaped, so in valid JSON this can only be a key followed by its value.
 _NEXT = b']]},{"metric":{'
 _LAST = b"]]}"
+_EARLIEST_SECONDS = 1e9
+"""Before this (the year 2001) the slow way decides: a time that begins with a zero is no JSON, but a number to polars."""
 _LATEST_SECONDS = 1e11
 """Beyond this (the year 5138) seconds as a double are no longer exact to the millisecond."""
 
@@ -103,7 +105,7 @@ def _columns(blocks: list[bytes]) -> tuple[Ints, Ints, Floats] | None:
     if len(ends) != len(blocks) + 1 or ends[0] != 0 or ends[-1] != rows - 1:
         return None
     seconds, values = frame["ts"].to_numpy()[1:], frame["v"].to_numpy()[1:]
-    if not (np.abs(seconds) < _LATEST_SECONDS).all():
+    if not ((seconds >= _EARLIEST_SECONDS) & (seconds < _LATEST_SECONDS)).all():
         return None
     return np.diff(ends), np.rint(seconds * 1000.0).astype(np.int64), values
 

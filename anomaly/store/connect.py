@@ -214,7 +214,15 @@ def translated(path: Path) -> Iterator[None]:
         raise explain(error, path) from error
 
 
-_DAMAGED = ("not a valid duckdb", "extension", "could not read enough bytes", "corrupt", "checksum", "replaying wal", "invalidated")
+_DAMAGED = (
+    "not a valid duckdb",
+    "extension",
+    "could not read enough bytes",
+    "corrupt",
+    "checksum",
+    "replaying wal",
+    "invalidated",
+)
 
 
 def explain(error: Exception, path: Path) -> StoreError:

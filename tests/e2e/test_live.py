@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from anomaly.clock import MINUTE, SECOND, Ms, parse_time, system_clock
+from anomaly.clock import HOUR, MINUTE, SECOND, Ms, parse_time, system_clock
 from anomaly.source.simulated import Cluster, Fault, Scenario, make_cluster, topology_csv
 from anomaly.source.simulated.serve import Exporters, file_sd, serving
 from anomaly.store.published import read_table
@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SCALE = Fraction(1, 15)
 START: Ms = parse_time("2026-11-30T08:00:00Z")
-DIES, BACK = START + 15 * MINUTE, START + 23 * MINUTE
-"""In simulated time; a minute and a minute and a half after the beginning in real time."""
+DIES, BACK = START + 19 * MINUTE, START + 27 * MINUTE
+"""In simulated time; in real time 76 and 108 seconds after the beginning."""
 LASTS = 90 * MINUTE
 NEW_DRIVER = "570.133.20"
 
@@ -95,7 +95,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     cluster = make_cluster(11, nodes=12, gpus=4, jobs=2, rails=2)
     dead = cluster.jobs[1].nodes[2]
     scenario = Scenario(cluster, [Fault("node_lost", (dead,), DIES, BACK)], START, START + LASTS, 5_000, 11)
-    exporters = Exporters(scenario, system_clock, system_clock(), SCALE)
+    exporters = Exporters(scenario, system_clock, system_clock() + HOUR, SCALE)
     exporters.prepare()
     (tmp_path / "topology.csv").write_text(topology_csv(cluster))
     real_port, status_port = harness.free_port(), harness.free_port()
@@ -103,7 +103,6 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         running.enter_context(node_exporter(tmp_path, real_port))
         address = running.enter_context(serving(exporters))
         (tmp_path / "targets.json").write_text(file_sd(cluster, address))
-        exporters.begin = system_clock()
         # Prometheus' own five minutes of lookback: only stale markers can end a series in time.
         flags = ["--query.lookback-delta=5m"]
         url = running.enter_context(harness.prometheus(tmp_path / "data", config=SCRAPING % real_port, flags=flags))
@@ -125,6 +124,8 @@ web: {{listen: "127.0.0.1:{status_port}"}}
         )
         service = running.enter_context(harness.anomaly_process(["run", str(pipeline)], tmp_path))
         told = Stage(exporters, cluster, url, manager, f"http://127.0.0.1:{status_port}", tmp_path)
+        told.scored(1)
+        exporters.begin = system_clock()
         yield told
         assert service.alive, service.errors()
         service.terminate()
@@ -137,7 +138,7 @@ def test_two_faults_among_everyday_events(stage: Stage) -> None:
     robbed, restarted, dead = first.nodes[1], first.nodes[4], second.nodes[2]
     gpu_lost, node_lost = (robbed, "gpu_lost"), (dead, "node_lost")
 
-    stage.scored(exporters.begin + 20 * SECOND)
+    stage.scored(exporters.begin + 12 * SECOND)
     assert stage.alerts() == set()
     assert set(stage.ask("up").values()) == {1.0}
 
@@ -185,7 +186,7 @@ def test_two_faults_among_everyday_events(stage: Stage) -> None:
     shown = system_clock()
     harness.wait_until(lambda: gpu_lost not in stage.alerts(), 30, "the GPU's incident to end", every=0.25)
     harness.wait_until(lambda: not stage.alerts(), 60, "every alert resolved", every=0.25)
-    stage.scored(max(shown, exporters.real(BACK)) + 20 * SECOND)
+    stage.scored(max(shown, exporters.real(BACK)) + 12 * SECOND)
     assert stage.alerts() == set()
 
     loud = [line for line in stage.lines() if line["severity"] != "info"]
@@ -197,6 +198,7 @@ def test_two_faults_among_everyday_events(stage: Stage) -> None:
     last = {line["id"]: line for line in loud}
     assert all(line["resolved_at"] for line in last.values())
     assert {line["severity"] for line in last.values()} == {"critical"}
+    assert all(f"since {line['onset']}" in line["summary"] for line in last.values()), "words are in real time, too"
     _identity_and_coverage(stage, last)
 
 

@@ -72,7 +72,8 @@ def pipeline(stage: Stage, name: str, more: str = "") -> Path:
 packs: [dcgm, node, rdma, storage, training]
 prometheus: {{url: "{stage.url}", step: 15s}}
 signals:
-  iteration_seconds: {{query: 'max by (job_name, node) (train_step_seconds)', unit: seconds, bad: high, layer: training}}
+  iteration_seconds:
+    {{query: 'max by (job_name, node) (train_step_seconds)', unit: seconds, bad: high, layer: training}}
 topology: {{file: topology.csv}}
 store: {{path: {stage.directory}/{name}/anomaly.duckdb}}
 web: {{listen: "127.0.0.1:0"}}
@@ -127,7 +128,7 @@ def test_backtest_finds_every_fault_and_blames_nobody_else(stage: Stage, tmp_pat
     with harness.anomaly_process(args, stage.directory) as process:
         assert process.wait(240) == 0, process.errors()
         told = json.loads(process.output())
-    report = told["truth"] if "truth" in told else told
+    report = told.get("truth", told)
     lines = [json.loads(line) for line in incidents.read_text().splitlines()]
     blamed = {line["node"] or line["group"] for line in lines if line["severity"] != "info"}
     assert blamed == {fault.group or fault.nodes[0] for fault in stage.scenario.faults}, report

@@ -1,4 +1,4 @@
-"""Real A100 nodes, in a short form: lost GPUs are found, maintenance pages nobody, throttling is found within the hour."""
+"""Real A100 nodes, in a short form: lost GPUs are found, maintenance pages nobody, throttling is found in time."""
 
 from pathlib import Path
 

@@ -1,13 +1,14 @@
 """One-shot collect, score, deliver and publish over a fixed logical range, in lives that SIGKILL ends at any moment.
 
-    python -m tests.jobs.random_kill_program FOLDER RECEIVER_URL SEED KILLS
+    python -m tests.jobs.random_kill_program FOLDER RECEIVER_URL SEED KILLS SECONDS
 
-Every job opens the store anew, as cron would have it. The first life is undisturbed, in `FOLDER/calm`, and says how
-long one takes; then lives follow each other on the store in `FOLDER/killed`, each killed after a random time, until
-KILLS have struck or the range is done; a last one goes on to the end. Children are forks: nothing of a store is open
-in the parent. Says how many kills struck, as a number.
+Every job opens the store anew, as cron would have it. Lives follow each other on the store in FOLDER, each killed
+after a random time of at most SECONDS, until KILLS have struck or the range is done; a last one goes on to the end.
+Children are forks: nothing of a store is open in the parent. Says, as JSON, how many kills struck and how many
+seconds the last life took: without kills, what a whole one takes.
 """
 
+import json
 import os
 import random
 import signal
@@ -22,10 +23,6 @@ from anomaly.jobs.parts import Parts, open_pipeline_store
 from anomaly.jobs.publish import publish
 from tests.jobs.kill_program import END, EVERY, receivers, warm
 from tests.jobs.parts import at, collect_to, score_to, small_cluster
-
-SHARE = 1 / 6
-"""The longest time to a kill, of what a whole undisturbed life takes."""
-
 
 def live(parts: Parts, url: str) -> None:
     """From wherever the last life ended to the end of the range."""
@@ -70,25 +67,21 @@ def ended(child: int) -> int:
 
 
 def main() -> None:
-    folder, url, seed, kills = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    folder, url, seed, kills, longest = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:5]), float(sys.argv[5])
     rng = random.Random(seed)
-    calm, killed = small_cluster(folder / "calm", END), small_cluster(folder / "killed", END)
-    warm(calm)
-    warm(killed)
-    begun = time.monotonic()
-    ended(born(calm, f"{url}/calm"))
-    whole = time.monotonic() - begun
-
+    parts = small_cluster(folder, END)
+    warm(parts)
     struck, alive = 0, True
     while alive and struck < kills:
-        child = born(killed, f"{url}/killed")
-        time.sleep(rng.uniform(0, whole * SHARE))
+        child = born(parts, url)
+        time.sleep(rng.uniform(0, longest))
         os.kill(child, signal.SIGKILL)
         alive = ended(child) != 0
         struck += alive
+    begun = time.monotonic()
     if alive:
-        ended(born(killed, f"{url}/killed"))
-    sys.stdout.write(str(struck))
+        ended(born(parts, url))
+    sys.stdout.write(json.dumps([struck, time.monotonic() - begun]))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kill")]
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("ANOMALY_KILLS", "8"))
-AT_ONCE = 10
+AT_ONCE = 25
 """Kills on one store; then another one begins."""
+SHARE = 1 / 6
+"""The longest time to a kill, of what a whole undisturbed life takes."""
 
 
 def left_behind(folder: Path) -> dict[str, Any]:
@@ -49,37 +51,42 @@ def left_behind(folder: Path) -> dict[str, Any]:
     return found
 
 
-def told(receiver: Receiver, life: str) -> tuple[dict[Any, bool], list[tuple[str, bytes]]]:
-    """Each alert's last word (has it ended?), and every webhook event once, in order of arrival."""
-    mine = [(path, headers, body) for path, headers, body in receiver.requests if path.startswith(f"/{life}/")]
-    alerts = [alert for path, _, body in mine if path.endswith("/alerts") for alert in json.loads(body)]
-    last = {tuple(sorted(alert["labels"].items())): "ended" in alert["annotations"] for alert in alerts}
-    hooks = [(headers["Idempotency-Key"], body) for path, headers, body in mine if path.endswith("/hook")]
-    return last, list(dict.fromkeys(hooks))
+class Lived:
+    """The range lived through once, killed or not: what is left, and what the receivers were told."""
 
-
-def test_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
-    struck = turn = 0
-    while struck < KILLS:
-        turn += 1
-        assert turn <= KILLS, "lives end before their kills"
-        folder = tmp_path / str(turn)
-        wanted = min(AT_ONCE, KILLS - struck)
+    def __init__(self, folder: Path, seed: int = 0, kills: int = 0, longest: float = 0.0) -> None:
+        program = [sys.executable, "-m", "tests.jobs.random_kill_program"]
         with Receiver() as receiver:
             done = subprocess.run(
-                [sys.executable, "-m", "tests.jobs.random_kill_program", folder, receiver.url, str(turn), str(wanted)],
+                [*program, folder, receiver.url, str(seed), str(kills), str(longest)],
                 cwd=ROOT,
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=600,
+                timeout=900,
             )
-            assert done.returncode == 0, f"turn {turn}: {done.stderr}"
-            struck += int(done.stdout)
-            calm, killed = left_behind(folder / "calm"), left_behind(folder / "killed")
-            assert len(calm["incidents"]) == 2 and calm["published"], "the comparison compares little"
-            assert differences(calm, killed) == [], f"turn {turn}"
-            assert (killed["stray"], killed["backlog"], killed["late"]) == ([], {}, [])
-            calmly, killedly = told(receiver, "calm"), told(receiver, "killed")
-            assert killedly[0] == calmly[0], "an alert is lost, or its last word is another one"
-            assert killedly[1] == calmly[1], "an event is lost or overtook another"
+            requests = list(receiver.requests)
+        assert done.returncode == 0, done.stderr
+        self.struck, self.seconds = json.loads(done.stdout)
+        self.left = left_behind(folder)
+        alerts = [alert for path, _, body in requests if path.endswith("/alerts") for alert in json.loads(body)]
+        self.last_words = {tuple(sorted(alert["labels"].items())): "ended" in alert["annotations"] for alert in alerts}
+        events = [(headers["Idempotency-Key"], body) for path, headers, body in requests if path == "/hook"]
+        self.events = list(dict.fromkeys(events))
+
+
+def test_kills_at_random_moments_change_nothing(tmp_path: Path) -> None:
+    calm = Lived(tmp_path / "calm")
+    assert len(calm.left["incidents"]) == 2 and calm.left["published"], "the comparison compares little"
+    assert set(calm.last_words.values()) == {True}
+    struck = 0
+    for turn in range(1, KILLS + 1):
+        killed = Lived(tmp_path / str(turn), turn, min(AT_ONCE, KILLS - struck), calm.seconds * SHARE)
+        struck += killed.struck
+        assert differences(calm.left, killed.left) == [], f"turn {turn}"
+        assert (killed.left["stray"], killed.left["backlog"], killed.left["late"]) == ([], {}, [])
+        assert killed.last_words == calm.last_words, "an alert is lost, or its last word is another one"
+        assert killed.events == calm.events, "an event is lost or overtook another"
+        if struck >= KILLS:
+            break
+    assert struck >= KILLS, "lives came to their ends before their kills"

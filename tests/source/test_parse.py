@@ -78,7 +78,7 @@ label_text = st.one_of(st.text(max_size=8), st.text('[]{},:"\\values1 ', max_siz
 )
 finite = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: repr(value))
 value_text = st.one_of(st.sampled_from(["NaN", "+Inf", "-Inf", "0", "-0", "1e-320", "1e+22"]), finite)
-stamp = st.integers(0, 4_000_000_000_000).map(
+stamp = st.integers(1_000_000_000_000, 4_000_000_000_000).map(
     lambda ms: str(ms // 1000) + (f".{ms % 1000:03d}".rstrip("0") if ms % 1000 else "")
 )
 any_series = st.tuples(

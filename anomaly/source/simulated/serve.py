@@ -51,7 +51,8 @@ class _Block:
 
 @dataclass
 class Exporters:
-    """What each target says at a real instant. Simulated time stands at the scenario's start when `begin` comes.
+    """What each target says at a real instant. Simulated time stands at the scenario's start when `begin` comes, which
+    may be put off until then; before it nobody answers.
 
     The switches (`hide`, `stop`, `driver`) change what is exported and leave what is simulated alone; they may be
     turned from any thread. After the scenario's end nobody answers.
@@ -63,11 +64,11 @@ class Exporters:
     scale: Fraction = Fraction(1)
     driver: str = DRIVER
     """The driver's version, a label of every GPU series."""
-    _hidden: set[tuple[str, int]] = field(default_factory=set)
-    _stopped: set[Target] = field(default_factory=set)
-    _bases: dict[Target, dict[str, float]] = field(default_factory=dict)
-    _blocks: dict[int, _Block] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _hidden: set[tuple[str, int]] = field(default_factory=set, repr=False)
+    _stopped: set[Target] = field(default_factory=set, repr=False)
+    _bases: dict[Target, dict[str, float]] = field(default_factory=dict, repr=False)
+    _blocks: dict[int, _Block] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def prepare(self) -> None:
         """Simulate the whole scenario now, so that no scrape waits for it."""

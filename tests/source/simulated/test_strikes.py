@@ -101,7 +101,8 @@ def test_a_power_brake_drops_clock_and_power_at_once_and_cools() -> None:
     struck = strike("power_brake", device="1")
     clock, temperature = struck.gpu(CLOCK, struck.culprit), struck.gpu(TEMP, struck.culprit)
     r = struck.readings
-    assert r.level(clock, ONSET + MINUTE, ONSET + 3 * MINUTE) / r.level(clock, *BEFORE) == pytest.approx(
+    plateau = r.level(clock, ONSET + MINUTE, ONSET + 3 * MINUTE)
+    assert plateau / r.level(clock, *BEFORE) == pytest.approx(1 / 1.2, abs=0.01)
         1 / 1.2, abs=0.01
     )
     assert r.level(temperature, *LATE) < r.level(temperature, *BEFORE) - 5
@@ -122,10 +123,14 @@ def test_a_shared_brake_holds_its_whole_power_domain_and_nobody_else() -> None:
 
 def test_a_wrong_cap_makes_a_flat_top() -> None:
     struck = strike("wrong_power_cap", device="1")
-    power = struck.gpu(POWER, struck.culprit)
-    span = struck.readings.window(ONSET + MINUTE, OVER)
-    top = power[span][power[span] > 0.9 * np.median(power[span])]
-    assert np.std(top) / np.mean(top) < 0.005
+    span = struck.readings.window(*LATE)
+
+    def headroom(node: str) -> float:
+        """How far the highest readings lie above the median: next to nothing under a cap."""
+        power = struck.gpu(POWER, node)[span]
+        return float(np.quantile(power, 0.95) / np.median(power)) - 1
+
+    assert headroom(struck.culprit) < 0.005 < headroom(struck.peer)
     assert struck.change(CLOCK, Hostname=struck.culprit, gpu="1") == pytest.approx(1 / 1.2, abs=0.02)
     assert struck.late(POWER, Hostname=struck.culprit, gpu="1") < 0.8 * struck.late(
         POWER, Hostname=struck.peer, gpu="1"
@@ -297,7 +302,7 @@ def test_versions_and_slices_are_labels() -> None:
     assert len(versions) == 2
     assert len({labels["DCGM_FI_DRIVER_VERSION"] for labels, _ in other.readings.series(POWER)}) == 2
     sliced = [values for labels, values in mig.readings.series(POWER, Hostname=mig.idle) if "GPU_I_ID" in labels]
-    assert sliced and all(np.isnan(values[mig.readings.window(ONSET, OVER)]).all() for values in sliced)
+    assert sliced and all(np.isnan(values[mig.readings.window(ONSET + MINUTE, OVER)]).all() for values in sliced)
 
 
 def test_a_fault_changes_nothing_for_those_it_does_not_touch() -> None:
