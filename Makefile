@@ -10,7 +10,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench audit clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ format: $(INSTALLED_DEV) ## let ruff put the code into shape
 
 bench: $(INSTALLED_DEV) ## speed on this machine, as ratios (ARGS go to the benchmark)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+audit: $(INSTALLED_DEV) ## known weaknesses in what is installed; needs the network, says loudly where there is none
+	@$(BIN)/python -m pip install -qq --no-compile --group audit || echo "pip-audit could not be installed" >&2
+	@$(BIN)/python -m tests.security.audit
 
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) var/demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -16,9 +16,27 @@ if TYPE_CHECKING:
 WIDTH = 110
 
 
+def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        import json
+
+        from anomaly.config.reference import json_schema
+
+        click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        ctx.exit()
+
+
 @click.command("check", short_help="Validate a pipeline file; say what Prometheus has of it.")
 @options.pipeline
 @click.option("--against", is_flag=True, help="Also ask Prometheus what it has of every signal.")
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_schema,
+    help="Print the JSON Schema of pipeline files, for editors, and nothing else.",
+)
 def command(pipeline: Path, against: bool) -> None:
     """Validate a pipeline file and show it as it is understood, secrets masked.
 
@@ -72,7 +90,8 @@ def _listing(seen: list["Seen"], now: Ms) -> str:
         if each.error:
             found = ["error", "", "", each.error]
         elif each.newest is None:
-            found = ["none", "", "", f"not there: {each.asked}"]
+            doubt = "" if each.verified else " (name unverified)"
+            found = ["none", "", "", f"not there{doubt}: {each.asked}"]
         else:
             strange = f"; {each.unidentified} name no node" if each.unidentified else ""
             found = [str(each.series), str(each.entities), span(now - each.newest), each.asked + strange]

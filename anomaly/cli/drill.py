@@ -143,7 +143,7 @@ def _list(output: str) -> str:
     rows = [
         [each.name, each.expect, "" if each.limit_s is None else span(each.limit_s * 1000), each.text] for each in known
     ]
-    return table(["DRILL", "EXPECTED", "LIMIT", "WHAT HAPPENS"], rows)
+    return table(["DRILL", "ALERT", "LIMIT", "WHAT HAPPENS"], rows)
 
 
 def _known(names: Sequence[str], drills: Sequence[str]) -> None:

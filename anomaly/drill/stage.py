@@ -83,8 +83,14 @@ def _placed(cluster: Cluster, name: str, kind: Kind, rng: np.random.Generator) -
     while True:
         nodes, group = struck(cluster, kind, rng)
         busy = {node for job in cluster.jobs for node in job.nodes} & set(nodes)
-        if kind.scope != "group" or len(busy) >= 3:
+        if kind.scope != "group" or (len(busy) >= 3 and not _another(cluster, kind.group_kind, nodes)):
             return nodes, group
+
+
+def _another(cluster: Cluster, kind: str | None, nodes: tuple[str, ...]) -> bool:
+    """Whether these nodes are also just those of a group of another kind: nobody could tell which is at fault."""
+    first = cluster.nodes[cluster.index[nodes[0]]]
+    return any(cluster.members(other, getattr(first, other)) == nodes for other in {"rack", "leaf", "pdu"} - {kind})
 
 
 def _cluster(seed: int, *, churns: bool = False) -> Cluster:

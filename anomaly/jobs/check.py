@@ -30,6 +30,8 @@ class Seen:
     asked: str = ""
     """What was asked for: metric names, or PromQL."""
     error: str = ""
+    verified: str = ""
+    """What the names asked for were seen in before (`Signal.verified`); empty: in nothing."""
 
     @property
     def there(self) -> bool:
@@ -85,6 +87,7 @@ def _seen(signal: Signal, pulled: Pulled, aliases: Aliases) -> Seen:
         known.count(None),
         int(real.max()) if len(real) else None,
         _asked(signal),
+        verified=signal.verified,
     )
 
 

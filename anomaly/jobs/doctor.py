@@ -168,7 +168,7 @@ def _clock(published: Path, now: Ms) -> Check:
     if through > now + MINUTE:
         said = f"data reaches to {format_time(through)}, but it is {format_time(now)} here"
         return Check("clock", "problem", said, "set this machine's clock (NTP)")
-    return Check("clock", "ok", f"{format_time(now)}; give a PIPELINE to compare it with Prometheus'")
+    return Check("clock", "ok", f"{format_time(now - now % 1000)}; give a PIPELINE to compare it with Prometheus'")
 
 
 # ── who is talked to ──────────────────────────────────────────────────────────────────────────────────

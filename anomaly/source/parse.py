@@ -18,7 +18,7 @@ _OPEN = b'"values":[['
 _NEXT = b']]},{"metric":{'
 _LAST = b"]]}"
 _EARLIEST_SECONDS = 1e9
-"""Before this (the year 2001) the slow way decides: a time that begins with a zero is no JSON, but a number to polars."""
+"""Before this (the year 2001) the slow way decides: `0780301055` is no JSON, but a number to polars."""
 _LATEST_SECONDS = 1e11
 """Beyond this (the year 5138) seconds as a double are no longer exact to the millisecond."""
 

@@ -121,6 +121,12 @@ def test_check_shows_the_file_as_understood_and_masks_secrets(tmp_path: Path) ->
     assert "is valid" in result.stderr
 
 
+def test_check_prints_the_schema_of_pipeline_files_without_one() -> None:
+    result = anomaly("check", "--schema")
+    assert result.exit_code == 0, result.stderr
+    assert "cluster" in json.loads(result.stdout)["required"]
+
+
 def test_check_against_a_cluster_with_everything_lists_every_signal(tmp_path: Path) -> None:
     result = anomaly("check", write(tmp_path, ALL_PACKS.replace(', start: "2026-06-01T08:00:00Z"', "")), "--against")
     assert result.exit_code == 0

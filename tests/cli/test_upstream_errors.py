@@ -102,7 +102,7 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_full_disk(tmp_path: Path) -> None:
     """Files that may not grow fail as a full disk does: in the middle of a write."""
-    code, said = failed(tmp_path, "collect", write(tmp_path, SIMULATED), *HALF_AN_HOUR, limit_bytes=200_000)
+    code, said = failed(tmp_path, "collect", write(tmp_path, SIMULATED), *HALF_AN_HOUR, limit_bytes=50_000)
     assert code == 1
     said = re.sub(r"cannot be written: .*; free", "cannot be written: REASON; free", said, flags=re.DOTALL)
     as_recorded("full-disk", code, said)
@@ -125,6 +125,7 @@ def test_a_foreign_file(tmp_path: Path) -> None:
     as_recorded("foreign-file", code, said)
 
 
+@pytest.mark.slow
 def test_a_truncated_database_and_the_way_back(tmp_path: Path) -> None:
     """As the error says: move it aside, start again; the same samples and incidents come from Prometheus again."""
     pipeline = collected(tmp_path)

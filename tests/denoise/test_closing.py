@@ -66,6 +66,11 @@ def test_the_slowdown_that_it_explained_does_not_become_an_incident_of_its_own()
     close(days, "node/n2")
     days.run(10, 90, there)
     assert days.open() == {}
+    assert days.last is not None
+    assert {drop.finding.signal: drop.reason for drop in days.last.dropped} == {
+        "gpu_temp": "closed",
+        "iteration_seconds": "closed",
+    }
 
 
 def test_a_closed_group_leaves_other_faults_of_its_members_alone() -> None:

@@ -64,7 +64,6 @@ def test_what_was_found_goes_to_alertmanager_marked_as_a_drill(lost: tuple[Drill
     with Receiver() as receiver:
         pipeline = _pipeline(alertmanagers=[{"url": receiver.url}])
         assert notify(pipeline, found.incidents, now) == 1
-        [request] = receiver.requests
         [[alert]] = receiver.alerts()
     assert alert["labels"]["drill"] == "true"
     assert alert["labels"]["cluster"] == "ours"

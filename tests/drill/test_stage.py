@@ -61,7 +61,7 @@ def test_every_drill_has_words_and_every_view_a_drill() -> None:
     known = {each.name: each for each in about()}
     assert tuple(known) == DRILLS
     assert all(each.text and "\n" not in each.text for each in known.values())
-    assert {name for name in VIEWS} <= set(DRILLS)
+    assert set(VIEWS) <= set(DRILLS)
 
 
 def test_an_unknown_drill_is_refused() -> None:

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SCALE = Fraction(1, 15)
 START: Ms = parse_time("2026-11-30T08:00:00Z")
-DIES, BACK = START + 19 * MINUTE, START + 27 * MINUTE
-"""In simulated time; in real time 76 and 108 seconds after the beginning."""
+DIES, BACK = START + 15 * MINUTE, START + 22 * MINUTE
+"""In simulated time; in real time 60 and 88 seconds after the beginning, whatever the test is doing then."""
 LASTS = 90 * MINUTE
 NEW_DRIVER = "570.133.20"
 
@@ -69,9 +69,9 @@ class Stage:
         found = [alert["labels"] for alert in harness.firing_alerts(self.manager)]
         return {(labels.get("node") or labels["group"], labels["cause"]) for labels in found}
 
-    def ask(self, promql: str) -> dict[str, float]:
-        """Instance → value, now."""
-        result = harness.instant_query(self.prometheus, promql, system_clock() / 1000)
+    def ask(self, promql: str, at: Ms | None = None) -> dict[str, float]:
+        """Instance → value, now or then."""
+        result = harness.instant_query(self.prometheus, promql, (at or system_clock()) / 1000)
         return {series["metric"].get("instance", ""): float(series["value"][1]) for series in result}
 
     def lines(self) -> list[dict[str, Any]]:
@@ -140,14 +140,14 @@ def test_two_faults_among_everyday_events(stage: Stage) -> None:
 
     stage.scored(exporters.begin + 12 * SECOND)
     assert stage.alerts() == set()
-    assert set(stage.ask("up").values()) == {1.0}
+    harness.wait_until(lambda: set(stage.ask("up").values()) == {1.0}, 5, "every target to answer")
 
     # An exporter restarts: two scrapes find nobody, then its counters begin anew.
     counted = f'sum by (instance) (DCGM_FI_DEV_POWER_VIOLATION{{Hostname="{restarted}"}})'
     before = stage.ask(counted)[f"{restarted}:9400"]
     exporters.stop(restarted, "dcgm-exporter")
     time.sleep(2)
-    assert stage.ask("up == 0") == {f"{restarted}:9400": 0.0}
+    assert stage.ask("up == 0")[f"{restarted}:9400"] == 0.0
     exporters.start(restarted, "dcgm-exporter")
     harness.wait_until(lambda: stage.ask(counted), 5, "the restarted exporter's series")
     assert stage.ask(counted)[f"{restarted}:9400"] < before / 2
@@ -160,33 +160,33 @@ def test_two_faults_among_everyday_events(stage: Stage) -> None:
     harness.wait_until(lambda: not stage.ask(its_series), 2.5, "stale markers")
     assert stage.ask(f'up{{instance="{robbed}:9400"}}') == {f"{robbed}:9400": 1.0}
     harness.wait_until(lambda: gpu_lost in stage.alerts(), 30, "the lost GPU", every=0.25)
-    assert stage.alerts() == {gpu_lost}
+    assert stage.alerts() <= {gpu_lost, node_lost}
 
     # A driver roll-out: every GPU series ends, another with the same UUID begins.
     exporters.driver = NEW_DRIVER
     time.sleep(2)
-    drivers = f'count(DCGM_FI_DEV_GPU_TEMP{{DCGM_FI_DRIVER_VERSION="{NEW_DRIVER}"}})'
-    assert stage.ask(drivers) == {"": 47.0}
-    assert stage.ask("count(DCGM_FI_DEV_GPU_TEMP)") == {"": 47.0}
     rolled_out = system_clock()
+    everywhere = stage.ask("count(DCGM_FI_DEV_GPU_TEMP)", rolled_out)
+    new = f'count(DCGM_FI_DEV_GPU_TEMP{{DCGM_FI_DRIVER_VERSION="{NEW_DRIVER}"}})'
+    assert stage.ask(new, rolled_out) == everywhere
+    assert everywhere[""] >= 40, "all GPUs but the one, less those of the node if it is dead by now"
 
     # A node dies.
-    assert system_clock() < exporters.real(DIES), "the set-up took too long for the node's death to be watched"
-    stage.scored(rolled_out + 6 * SECOND)
-    assert stage.alerts() == {gpu_lost}, "a roll-out is no news"
-    died = exporters.real(DIES)
-    harness.wait_until(lambda: node_lost in stage.alerts(), 45, "the dead node", every=0.25)
-    down = stage.ask(f'up{{instance=~"{dead}:.*"}}')
+    died, back = exporters.real(DIES), exporters.real(BACK)
+    assert rolled_out < back, "the set-up took too long for the node's death to be watched"
+    harness.wait_until(lambda: node_lost in stage.alerts(), 60, "the dead node", every=0.25)
+    assert stage.alerts() == {gpu_lost, node_lost}
+    down = stage.ask(f'up{{instance=~"{dead}:.*"}}', died + 4 * SECOND)
     assert len(down) == 4
     assert set(down.values()) == {0.0}
-    assert stage.alerts() == {gpu_lost, node_lost}
 
     # Both come back.
     exporters.show(robbed, 2)
     shown = system_clock()
+    stage.scored(shown)
     harness.wait_until(lambda: gpu_lost not in stage.alerts(), 30, "the GPU's incident to end", every=0.25)
     harness.wait_until(lambda: not stage.alerts(), 60, "every alert resolved", every=0.25)
-    stage.scored(max(shown, exporters.real(BACK)) + 12 * SECOND)
+    stage.scored(max(shown, back) + 12 * SECOND)
     assert stage.alerts() == set()
 
     loud = [line for line in stage.lines() if line["severity"] != "info"]

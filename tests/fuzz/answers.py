@@ -11,9 +11,53 @@ T0 = 1_780_300_800
 STEP = 15
 POINTS = 24
 
-WEIRD = ["\x00", "\u2028", "\ud800", "🔥", "\u202egpu", "ﬀ", "a" * 5000, '"', "\\", "]]},{", '"values":[[', "é́", "\ufeff"]
-NUMBERS = ["1e400", "-1e400", "NaN", "+Inf", "-Inf", "1e308", "5e-324", "0x10", "1_000", "٣", "", " 1", "1 ", "nan", "null"]
-RAW = ["1e999", "-1", "9" * 40, "1e11", "NaN", "Infinity", "-0", "0.0000001", "null", "true", '"1700000000"', "[]", "{}"]
+WEIRD = [
+    "\x00",
+    "\u2028",
+    "\ud800",
+    "🔥",
+    "\u202egpu",
+    "ﬀ",
+    "a" * 5000,
+    '"',
+    "\\",
+    "]]},{",
+    '"values":[[',
+    "é́",
+    "\ufeff",
+]
+NUMBERS = [
+    "1e400",
+    "-1e400",
+    "NaN",
+    "+Inf",
+    "-Inf",
+    "1e308",
+    "5e-324",
+    "0x10",
+    "1_000",
+    "٣",
+    "",
+    " 1",
+    "1 ",
+    "nan",
+    "null",
+]
+RAW = [
+    "1e999",
+    "-1",
+    "9" * 40,
+    "1e11",
+    "NaN",
+    "Infinity",
+    "-0",
+    "0.0000001",
+    "null",
+    "true",
+    '"1700000000"',
+    "[]",
+    "{}",
+]
 
 
 def answer(rng: random.Random) -> dict[str, Any]:
@@ -126,7 +170,9 @@ def flipped(document: Any, rng: random.Random) -> bytes:
 def replaced(document: Any, rng: random.Random) -> bytes:
     body = bytearray(written(document))
     at = rng.randrange(len(body))
-    body[at : at + rng.randrange(6)] = rng.choice([b"[", b"]", b"{", b",", b'"', b":", b"\\", b"\xff", b"1", b"\n", b""])
+    body[at : at + rng.randrange(6)] = rng.choice(
+        [b"[", b"]", b"{", b",", b'"', b":", b"\\", b"\xff", b"1", b"\n", b""]
+    )
     return bytes(body)
 
 

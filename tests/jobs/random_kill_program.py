@@ -24,6 +24,7 @@ from anomaly.jobs.publish import publish
 from tests.jobs.kill_program import END, EVERY, receivers, warm
 from tests.jobs.parts import at, collect_to, score_to, small_cluster
 
+
 def live(parts: Parts, url: str) -> None:
     """From wherever the last life ended to the end of the range."""
     targets = receivers(url)

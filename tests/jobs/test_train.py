@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from anomaly.clock import HOUR, MINUTE
+from anomaly.detect.forest_fusion import forest_profile
+from anomaly.detect.runs import Run, finding
 from anomaly.errors import ConfigError, UsageError
 from anomaly.jobs import models
 from anomaly.jobs.carry import Live
@@ -22,10 +25,14 @@ from anomaly.jobs.model_spec import ModelSpec, load_spec
 from anomaly.jobs.pace import Pace
 from anomaly.jobs.parts import Parts
 from anomaly.jobs.publish import publish, published_dir
+from anomaly.jobs.score import ScoredRun, score
 from anomaly.jobs.train import calibrate, train
+from anomaly.records import Entity
 from anomaly.store.published import read_table
+from anomaly.store.results import TickRecord
+from anomaly.store.retention import Keep
 from anomaly.store.store import Store, open_store
-from tests.jobs.parts import T0, at, collect_to, score_to, small_cluster
+from tests.jobs.parts import T0, at, collect_to, small_cluster
 
 MINUTES = 130
 SPEC = """\
@@ -99,6 +106,11 @@ def loaded(parts: Parts) -> models.Loaded:
     return models.load(folder_of(parts), parts.catalogue)
 
 
+def ticks(parts: Parts, store: Store, start: float, end: float, live: Live | None = None) -> ScoredRun:
+    """The ticks of a stretch, from `start` on in a store without any."""
+    return score(parts, store, live or Live(), (), at(end), start=at(start), end=at(end))
+
+
 # ── training ──
 
 
@@ -115,7 +127,7 @@ def test_too_little_history_is_said_and_nothing_is_made(parts: Parts, store: Sto
 def test_what_is_missing_stands_in_the_coverage_of_the_ticks(parts: Parts, store: Store) -> None:
     with_spec(parts.state_dir, "6h")
     told = train(parts, store, at(MINUTES))
-    score_to(parts, store, at(40))
+    ticks(parts, store, 30, 40)
     publish(store, parts.pipeline, at(MINUTES))
     rows = read_table(published_dir(parts.pipeline), "coverage").to_pylist()
     found = {(row["name"], row["ratio"], row["verdict"]) for row in rows if row["kind"] == "model"}
@@ -160,7 +172,7 @@ def test_the_order_of_features_in_the_spec_makes_no_difference(with_model: Parts
 
 def test_flagged_stretches_are_left_out(parts: Parts, store: Store) -> None:
     without = train(parts, store, at(MINUTES))
-    score_to(parts, store, at(60))
+    ticks(parts, store, 0, 35)
     told = train(parts, store, at(MINUTES))
     assert without.left_out == 0 < told.left_out and told.windows == without.windows - told.left_out
 
@@ -173,21 +185,15 @@ def test_only_the_newest_versions_stay(parts: Parts, store: Store) -> None:
 
 
 def test_history_that_only_the_archive_holds_is_learnt_from(parts: Parts, store: Store) -> None:
-    live = train(parts, store, at(MINUTES), end=at(60))
-    with_spec(parts.state_dir, "5m", SPEC.replace("windows: 100", "windows: 100"))
+    live = train(parts, store, at(MINUTES), start=T0, end=at(60))
+    store.set_watermark("scored", at(MINUTES))  # hours close once they are scored
     publish(store, parts.pipeline, at(MINUTES))
-    later = at(60) + parts.pipeline.store.keep.samples
-    store.prune(later, replace_keep(parts))
+    keep = parts.pipeline.store.keep
+    later = at(60) + keep.samples
+    store.prune(later, Keep(keep.samples, keep.archive, keep.rollups, keep.findings))
     assert len(store.read("gpu_temp", T0, at(60) - 1)) == 0
     told = train(parts, store, later + HOUR, start=T0, end=at(60))
     assert told.windows == live.windows > 0
-
-
-def replace_keep(parts: Parts) -> Any:
-    from anomaly.store.retention import Keep
-
-    keep = parts.pipeline.store.keep
-    return Keep(samples=keep.samples, archive=keep.archive, rollups=keep.rollups, findings=keep.findings)
 
 
 def test_a_store_without_samples_cannot_be_trained_on(tmp_path: Path, store: Store) -> None:
@@ -235,9 +241,12 @@ def test_windows_near_a_finding_are_left_out_and_of_too_many_the_worst() -> None
 
 
 def test_what_the_forest_itself_found_does_not_count(parts: Parts, store: Store) -> None:
-    score_to(parts, store, at(60))
-    found = stretches(store, Pace(), T0, at(60))
-    assert {item.node for item in found} and all(item.start < item.end or item.weight for item in found)
+    run = Run(Entity("node", "n1"), "", T0, 9, 9, at(5), at(5), 1.2, 1.2, None, None, confirmed=at(3))
+    own = replace(finding(run, forest_profile("thermal", 5 * MINUTE), "unknown", ""), confirmed=at(3))
+    known = replace(own, detector="peers", signal="gpu_temp", entity=Entity("node", "n2"), cause="thermal")
+    completed = replace(known, detector="peers+forest", entity=Entity("node", "n3"))
+    store.commit_tick(TickRecord(at(6), "", findings=(own, known, completed)))
+    assert [item.node for item in stretches(store, Pace(), T0, at(60))] == ["n2"]
 
 
 def test_a_boundary_is_a_prior_until_ten_exceedances_are_expected() -> None:
@@ -383,19 +392,19 @@ def test_no_pickle_is_read(with_model: Parts, monkeypatch: pytest.MonkeyPatch) -
 def test_ticks_with_a_model_name_its_version_and_those_before_its_history_ended_do_without(
     with_model: Parts, store: Store
 ) -> None:
-    run = score_to(with_model, store, at(MINUTES))
+    run = ticks(with_model, store, 95, 110)
     assert run.model.model is not None
     publish(store, with_model.pipeline, at(MINUTES))
     ticks = read_table(published_dir(with_model.pipeline), "ticks").to_pylist()
     used = {tick["tick_at"] for tick in ticks if "node-forest" in tick["versions"]}
-    assert used and min(used) > at(100) and max(used) == at(MINUTES)
+    assert used and min(used) > at(100) and max(used) == at(110)
     assert any(tick["tick_at"] < at(100) for tick in ticks)
 
 
 def test_a_refused_model_degrades_visibly_and_changes_nothing_else(with_model: Parts, store: Store) -> None:
     rewrite(folder_of(with_model), sklearn="1.8.0")
-    run = score_to(with_model, store, at(50))
-    assert "scikit-learn 1.8.0" in run.model.trouble and run.ticks == 50
+    run = ticks(with_model, store, 100, 110)
+    assert "scikit-learn 1.8.0" in run.model.trouble and run.ticks == 10
     publish(store, with_model.pipeline, at(MINUTES))
     rows = read_table(published_dir(with_model.pipeline), "coverage").to_pylist()
     assert {row["verdict"] for row in rows if row["kind"] == "model"} == {"degraded"}
@@ -403,23 +412,28 @@ def test_a_refused_model_degrades_visibly_and_changes_nothing_else(with_model: P
 
 def test_a_new_model_is_taken_up_without_a_restart(parts: Parts, store: Store) -> None:
     live = Live()
-    assert score_to(parts, store, at(101), live).model.model is None
+    assert ticks(parts, store, 95, 101, live).model.model is None
     made = train(parts, store, at(MINUTES), end=at(100)).manifest
-    run = score_to(parts, store, at(105), live)
+    run = ticks(parts, store, 95, 105, live)
     assert made is not None and run.model.model is not None and run.model.model.version == made.version
 
 
 def test_blocks_and_single_ticks_agree_with_a_model_too(trained: Path, tmp_path: Path) -> None:
-    """The last minutes at once, and minute by minute with a new process each time."""
+    """Twelve minutes at once, and minute by minute with a new process in between. A lower boundary makes the forest talk."""
+    before = copy(trained, tmp_path / "before")
+    rewrite(folder_of(before), boundary=models.read_manifest(folder_of(before)).usual + 0.03)
+    with open_store(before.pipeline.store.path) as opened:
+        ticks(before, opened, 55, 100)
     found = []
-    for name, ends in (("block", [MINUTES]), ("ticks", list(range(101, MINUTES + 1)))):
-        folder = tmp_path / name
-        parts = copy(trained, folder)
-        with open_store(folder / "anomaly.duckdb") as opened:
-            score_to(parts, opened, at(100))
+    for name, ends in (("block", [112]), ("ticks", list(range(101, 113)))):
+        parts = copy(tmp_path / "before", tmp_path / name)
+        with open_store(parts.pipeline.store.path) as opened:
+            live = Live()
             for end in ends:
-                score_to(parts, opened, at(end))
+                live = Live() if end == 106 else live
+                ticks(parts, opened, 100, end, live)
             publish(opened, parts.pipeline, at(MINUTES))
             rows = read_table(published_dir(parts.pipeline), "node_scores").to_pylist()
-            found.append((opened.findings(0, 2**62), rows))
+            found.append((opened.findings(0, 2**62), rows, opened.load_state()))
     assert found[0] == found[1]
+    assert any(row["detector"] == "forest" for row in found[0][1])

@@ -41,10 +41,11 @@ def test_it_writes_what_one_begins_with() -> None:
 def test_what_it_writes_is_valid_and_the_topology_is_one_as_soon_as_it_is_named() -> None:
     anomaly("init", "mine")
     pipeline = Path("mine/pipelines/gpu-cluster.yaml")
-    assert load_pipeline(pipeline).warnings == ()
+    assert [problem.what.split(":")[0] for problem in load_pipeline(pipeline).warnings] == ["names no topology"]
     text = pipeline.read_text()
     assert "# topology: {file: topology.csv}" in text
     pipeline.write_text(text.replace("# topology: {file: topology.csv}", "topology: {file: topology.csv}"))
+    assert load_pipeline(pipeline).warnings == ()
     named = load_pipeline(pipeline).topology
     assert named is not None and named.file is not None
     assert set(read_topology(named.file).groups) == {"rack", "leaf", "pdu", "storage"}

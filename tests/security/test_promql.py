@@ -43,6 +43,6 @@ def test_nowhere_else_is_text_put_into_a_selector() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 text = "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
-                if '="' in text and "{" in text or '=~"' in text:
+                if ('="' in text and "{" in text) or '=~"' in text:
                     hits.append(f"{path.name}:{node.lineno}")
     assert hits == []

@@ -103,8 +103,6 @@ def test_a_power_brake_drops_clock_and_power_at_once_and_cools() -> None:
     r = struck.readings
     plateau = r.level(clock, ONSET + MINUTE, ONSET + 3 * MINUTE)
     assert plateau / r.level(clock, *BEFORE) == pytest.approx(1 / 1.2, abs=0.01)
-        1 / 1.2, abs=0.01
-    )
     assert r.level(temperature, *LATE) < r.level(temperature, *BEFORE) - 5
     violation = r.grown(struck.gpu("DCGM_FI_DEV_POWER_VIOLATION", struck.culprit), *LATE)
     assert violation / 1e6 / (LATE[1] - LATE[0]) > 0.8
