@@ -36,7 +36,7 @@ def command(
     which must be found in time, and expected noise, which must not alert. Without a name all of them run.
 
     It exits with 1 when a fault is missed or found too late. `small` means: not found, and so small (less than a tenth
-    of the step time) that nothing is due. With --notify alerts carry the label drill="true" and lapse by themselves.
+    of the step time) that nothing is due; `+2`: two alerts were wrong. With --notify alerts carry the label drill="true" and lapse by themselves.
     """
     from anomaly.drill import DRILLS, drill_all
 
@@ -83,7 +83,7 @@ def text(found: Sequence["Drilled"]) -> str:
     """One line a drill, at most 100 columns, and what it comes to."""
     from anomaly.cli.tables import table
 
-    headers = ["DRILL", "EFFECT", "EXPECTED", "FOUND", "AFTER", "LIMIT", "LEVEL", "VERDICT", "WRONG"]
+    headers = ["DRILL", "EFFECT", "EXPECTED", "FOUND", "AFTER", "LIMIT", "LEVEL", "VERDICT"]
     return f"{table(headers, [_row(each) for each in found], give=2)}\n\n{_summary(found)}"
 
 
@@ -103,8 +103,7 @@ def _row(each: "Drilled") -> list[str]:
         span(round(1000 * each.delay_s)) if late and each.delay_s is not None else "",
         "" if each.limit_s is None else span(round(1000 * each.limit_s)),
         "" if said is None else said.loud,
-        each.verdict,
-        str(len(each.wrong) or ""),
+        each.verdict + (f" +{len(each.wrong)}" if each.wrong else ""),
     ]
 
 

@@ -113,7 +113,7 @@ def train(
     tick = refresh(parts, store, live, aliases_from((row.labels for row in store.series(NAMES)), _aliases(parts)))
     bounds = pace.nominal(since), pace.nominal(through)
     findings = stretches(store, pace, since, through)
-    read = _reader(parts, store, now, live.directory)
+    read = _reader(parts, store, live.directory)
     found = history(spec, tick, live.directory, read, findings, *bounds, progress)
     usable = usable_of(found)
     out = capped(within(findings, usable.nodes, usable.times, spec.window, spec.left_out.margin), spec.left_out.most)
@@ -139,16 +139,16 @@ def _aliases(parts: Parts) -> Mapping[str, str]:
     return parts.pipeline.nodes.aliases
 
 
-def _reader(parts: Parts, store: Store, now: Ms, directory: Directory) -> Read:
-    """Samples from the database while it holds them, older ones from the published archive. In nominal time."""
+def _reader(parts: Parts, store: Store, directory: Directory) -> Read:
+    """Samples from the database where it holds any, older ones from the published archive. In nominal time."""
     pace = parts.pace
-    oldest = now - parts.pipeline.store.keep.samples
 
     def read(names: Sequence[str], start: Ms, end: Ms) -> Mapping[str, Samples]:
         first, last = pace.real(start) + 1, pace.real(end)
-        if last > oldest:
-            return pace.samples(store.read_many(list(names), first, last))
-        return pace.samples(_archived(published_dir(parts.pipeline), names, first, last, directory))
+        found: Mapping[str, Samples] = store.read_many(list(names), first, last)
+        if not any(len(samples) for samples in found.values()):
+            found = _archived(published_dir(parts.pipeline), names, first, last, directory)
+        return pace.samples(found)
 
     return read
 

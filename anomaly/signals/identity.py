@@ -27,6 +27,10 @@ JOB_LABELS: tuple[str, ...] = (
 _REPLICA = re.compile(r"[-_](?:worker|master|launcher|rank|node|ps|chief|pod)?[-_]?\d+$")
 
 
+_NOBODY = frozenset({"not_set", "unknown", "none", "null", "n/a", "-"})
+"""What exporters write when no job holds the device (xpu_timer, the NCCL inspector)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aliases:
     """Different names of one node. Keys are names as labels give them (ports stripped), values the node's name."""
@@ -99,7 +103,7 @@ def job_of(labels: Labels, candidates: tuple[str, ...] = JOB_LABELS) -> str | No
     """
     for label in candidates:
         value = labels.get(label)
-        if not value:
+        if not value or value.lower() in _NOBODY:
             continue
         if label == "pod" and ("exporter" in value or "exporter" in labels.get("container", "exporter")):
             continue

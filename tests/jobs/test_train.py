@@ -7,6 +7,7 @@ import pickle
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -373,9 +374,9 @@ def test_a_damaged_pointer_is_refused(with_model: Parts, text: str) -> None:
 
 def test_no_pickle_is_read(with_model: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever reads pickles is taken away: the model is loaded and used all the same."""
-    import joblib
-    import sklearn.ensemble  # noqa: F401
-    import skops.io  # noqa: F401
+    joblib = import_module("joblib")
+    for name in ("sklearn.ensemble", "skops.io"):
+        import_module(name)
 
     def never(*_args: object, **_more: object) -> NoReturn:
         raise AssertionError("a pickle was read")
@@ -395,10 +396,10 @@ def test_ticks_with_a_model_name_its_version_and_those_before_its_history_ended_
     run = ticks(with_model, store, 95, 110)
     assert run.model.model is not None
     publish(store, with_model.pipeline, at(MINUTES))
-    ticks = read_table(published_dir(with_model.pipeline), "ticks").to_pylist()
-    used = {tick["tick_at"] for tick in ticks if "node-forest" in tick["versions"]}
+    told = read_table(published_dir(with_model.pipeline), "ticks").to_pylist()
+    used = {tick["tick_at"] for tick in told if "node-forest" in tick["versions"]}
     assert used and min(used) > at(100) and max(used) == at(110)
-    assert any(tick["tick_at"] < at(100) for tick in ticks)
+    assert any(tick["tick_at"] < at(100) for tick in told)
 
 
 def test_a_refused_model_degrades_visibly_and_changes_nothing_else(with_model: Parts, store: Store) -> None:
@@ -419,7 +420,7 @@ def test_a_new_model_is_taken_up_without_a_restart(parts: Parts, store: Store) -
 
 
 def test_blocks_and_single_ticks_agree_with_a_model_too(trained: Path, tmp_path: Path) -> None:
-    """Twelve minutes at once, and minute by minute with a new process in between. A lower boundary makes the forest talk."""
+    """Twelve minutes at once, and one by one with a new process in between. A lower boundary makes the forest talk."""
     before = copy(trained, tmp_path / "before")
     rewrite(folder_of(before), boundary=models.read_manifest(folder_of(before)).usual + 0.03)
     with open_store(before.pipeline.store.path) as opened:

@@ -114,3 +114,9 @@ def test_which_job_labels_name(labels: Labels, job: str | None) -> None:
 def test_a_job_is_the_entity_of_its_own_series() -> None:
     labels = {"job": "training", "job_name": "train-a", "node": "n", "rank": "3"}
     assert identify(signal("iteration_seconds"), labels, Aliases()) == (Entity("job", "train-a"), "", "")
+
+
+@pytest.mark.parametrize("nobody", ["NOT_SET", "unknown", "none"])
+def test_what_exporters_write_for_no_job_is_no_job(nobody: str) -> None:
+    assert job_of({"job_name": nobody}) is None
+    assert job_of({"job_name": nobody, "hpc_job": "train-a"}) == "train-a"
