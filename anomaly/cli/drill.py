@@ -35,8 +35,9 @@ def command(
     are drawn from the seed; the effect from 5, 10, 20 and 40 % of the step time where none is given. Drills are faults,
     which must be found in time, and expected noise, which must not alert. Without a name all of them run.
 
-    It exits with 1 when a fault is missed or found too late. `small` means: not found, and so small (less than a tenth
-    of the step time) that nothing is due; `+2`: two alerts were wrong. With --notify alerts carry the label drill="true" and lapse by themselves.
+    It exits with 1 when a fault is missed or found too late. `small`: not found, and so small (less than a tenth of
+    the step time) that nothing is due. `+2`: two more alerts should not have been. With --notify, alerts carry the
+    label drill="true" and lapse by themselves.
     """
     from anomaly.drill import DRILLS, drill_all
 

@@ -56,7 +56,7 @@ def test_what_cannot_be_written_or_notified_is_said_before_any_drill_runs(tmp_pa
 
 
 def test_every_verdict_fits_one_line() -> None:
-    long = Said("gpu-012345678", "memory_ecc", "ticket", "victim")
+    long = Said("gpu-0123456", "memory_ecc", "ticket", "victim")
     found = Said("gpu-01", "network", "page")
     rows = [
         drilled("nic_degradation", found=found),

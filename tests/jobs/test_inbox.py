@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,8 +161,8 @@ def test_a_kill_at_the_commit_neither_loses_nor_repeats_a_wish(
         ask_to_close(folder / INBOX, hot, "", "ops", at(FIRED))
         ask_to_mark(folder / INBOX, hot, "real", "", "ops", at(FIRED))
         for kill in kills:
-            assert in_a_child(lambda folder=folder, kill=kill: one_life(folder, kill)) == -signal.SIGKILL
-        assert in_a_child(lambda folder=folder: one_life(folder, "never")) == 0
+            assert in_a_child(partial(one_life, folder, kill)) == -signal.SIGKILL
+        assert in_a_child(partial(one_life, folder, "never")) == 0
         with open_pipeline_store(parts.pipeline) as store:
             tick_to(parts, store, NEXT + 1)
             found[name] = conclusions(parts, store) | {"marks": store.incident_marks()}

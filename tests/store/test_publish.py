@@ -41,7 +41,7 @@ def test_readers_see_what_was_committed_without_the_database(store: Store, tmp_p
 def test_only_what_changed_is_written_again(store: Store, tmp_path: Path) -> None:
     out = tmp_path / "published"
     store.commit_tick(tick(T0, findings=[finding()], incidents=[incident()]))
-    assert len(store.publish(out)) == 5
+    assert len(store.publish(out)) == 6
     assert store.publish(out) == []
     store.commit_tick(tick(T0 + MINUTE, incidents=[incident()]))
     assert [path.name for path in store.publish(out)] == ["ticks.parquet"]
