@@ -12,6 +12,7 @@ from tests.bench.measure import Row, load
 from tests.bench.suite import QUICK, run
 from tests.needs import MISSING, how_to_install, missing_binaries
 
+
 def table(rows: list[Row]) -> str:
     """As Markdown."""
     lines = ["| what | figure | target | | |", "|---|---|---|---|---|"]

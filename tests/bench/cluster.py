@@ -162,7 +162,7 @@ class BenchCluster:
         level, spread, noise, growth = {**_GPU, **_NIC, **_NODE, "up": (1.0, 0.0, 0.0, 0.0)}[name]
         levels = level + spread * rng.standard_normal(len(labels))
         rates = growth * (1.0 + 0.02 * rng.standard_normal(len(labels)))
-        if growth or name in _GPU and noise == 0.0:
+        if growth or (name in _GPU and noise == 0.0):
             levels = np.floor(np.maximum(levels, 0.0))
         return _Table(tuple(labels), levels, noise, rates)
 
@@ -206,7 +206,12 @@ class BenchCluster:
 
     def _host(self, name: str, metrics: Sequence[str], node: int) -> dict[str, str]:
         if name in ("iteration_seconds", "training_step"):
-            found = {"job_name": self.job(node), "node": f"gpu-{node}", "instance": f"gpu-{node}:9200", "job": "training"}
+            found = {
+                "job_name": self.job(node),
+                "node": f"gpu-{node}",
+                "instance": f"gpu-{node}:9200",
+                "job": "training",
+            }
             return {"__name__": metrics[0]} | found
         if name in _COMPUTED:
             return {"instance": f"gpu-{node}:9100"} | ({"vol_name": "train-data"} if name == "storage_p99" else {})

@@ -21,8 +21,22 @@ def rows(nodes: int = 250, minutes: int = 31) -> list[Row]:
     pandas = max(_rate(_rolling_mad, np.diff(one)[:count]) for one, count in ((panel, 400), (day, 100)))
     forest = max(_rate(_forest, np.diff(one)[:count]) for one, count in ((panel, 4), (day, 4)))
     return [
-        Row("ours ÷ pandas rolling median and MAD", ours / pandas, "×", 5, "at least", f"{ours:,.0f} ÷ {pandas:,.0f} samples/s"),
-        Row("ours ÷ a scikit-learn forest a series", ours / forest, "×", 1000, "at least", f"{forest:,.0f} samples/s, extrapolated"),
+        Row(
+            "ours ÷ pandas rolling median and MAD",
+            ours / pandas,
+            "×",
+            5,
+            "at least",
+            f"{ours:,.0f} ÷ {pandas:,.0f} samples/s",
+        ),
+        Row(
+            "ours ÷ a scikit-learn forest a series",
+            ours / forest,
+            "×",
+            1000,
+            "at least",
+            f"{forest:,.0f} samples/s, extrapolated",
+        ),
     ]
 
 

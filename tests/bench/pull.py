@@ -35,8 +35,16 @@ def rows(series: int = 1000, points: int = 1000) -> list[Row]:
         theirs = _theirs(url, query, series * points)
     million = f"{series * points:,} samples, {size / 1e6:.0f} MB"
     return [
-        Row("pull, parse, commit ÷ bare HTTP read", ours / bare, "×", 2.5, note=f"{million}: {ours:.2f} s ÷ {bare:.2f} s"),
-        Row("prometheus-api-client + MetricRangeDataFrame ÷ ours", theirs / ours, "×", 8, "at least", f"{theirs:.2f} s"),
+        Row(
+            "pull, parse, commit ÷ bare HTTP read",
+            ours / bare,
+            "×",
+            2.5,
+            note=f"{million}: {ours:.2f} s ÷ {bare:.2f} s",
+        ),
+        Row(
+            "prometheus-api-client + MetricRangeDataFrame ÷ ours", theirs / ours, "×", 8, "at least", f"{theirs:.2f} s"
+        ),
     ]
 
 
@@ -71,10 +79,7 @@ def _ours(source: PrometheusSource, query: Query, folder: Path, samples: int) ->
 def _pull_once(source: PrometheusSource, query: Query, store: Store, ids: dict[str, int]) -> None:
     pulled = source.pull(query)
     known = store.register(
-        [
-            (query.signal, Entity("node", labels["Hostname"]), labels["gpu"], "", labels)
-            for labels in pulled.labels
-        ]
+        [(query.signal, Entity("node", labels["Hostname"]), labels["gpu"], "", labels) for labels in pulled.labels]
     )
     samples = Samples(np.repeat(known, pulled.lengths), pulled.ts, pulled.values)
     chunk = SignalChunk(query.signal, query.start, query.end, samples)

@@ -38,7 +38,9 @@ def rows(
     scored = (end - before) / 1000
     said = f"{scored / 3600:.0f} h scored in {spent.seconds:.1f} s, {collected.inserted:,} samples"
     pages = f", {len(found.lines)} lines" if found else ""
-    return [Row("backtest, 32 nodes × 8 GPUs at 15 s", scored / spent.seconds, "× real time", 200, "at least", said + pages)]
+    return [
+        Row("backtest, 32 nodes × 8 GPUs at 15 s", scored / spent.seconds, "× real time", 200, "at least", said + pages)
+    ]
 
 
 def _parts(folder: Path, nodes: int, hours: int) -> tuple[Parts, Ms, Ms]:

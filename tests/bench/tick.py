@@ -79,7 +79,9 @@ def habits_of_two_hours(spec: Spec, live: Live, now: Ms) -> dict[str, Habit]:
             noise = 0.3 * signal.peers.floor * rng.standard_normal((len(keys), len(ends)))
             habits[f"{name}:peers"] = Habit(keys, ends, noise)
         if signal.shift is not None:
-            level = {"sm_clock": 1755.0, "iteration_seconds": 8.0, "storage_p99": 0.03, "pfc_pause_received": 60.0}[name]
+            level = {"sm_clock": 1755.0, "iteration_seconds": 8.0, "storage_p99": 0.03, "pfc_pause_received": 60.0}[
+                name
+            ]
             noise = np.log(level) + 0.3 * signal.shift.floor * rng.standard_normal((len(keys), len(ends)))
             habits[f"{name}:shift"] = Habit(keys, ends, noise)
     return habits
@@ -118,6 +120,12 @@ def _figures(cluster: BenchCluster, took: _Took) -> list[Row]:
         Row("tick: score", took.score.seconds, "s", 5, note=f"{size}; median {np.median(took.score.all):.2f} s"),
         Row("tick: score, closing a habit bucket", took.closing.seconds, "s", 5, note="every fifth minute"),
         Row("tick: identify and commit", took.collect.seconds, "s", note=f"{took.samples:,} samples a minute"),
-        Row("tick: all but the pull", took.collect.seconds + took.closing.seconds, "s", 5, note=f"worst minute {minute:.2f} s"),
+        Row(
+            "tick: all but the pull",
+            took.collect.seconds + took.closing.seconds,
+            "s",
+            5,
+            note=f"worst minute {minute:.2f} s",
+        ),
         Row("tick: peak memory", peak_gib(), "GiB", 4, note=f"{took.findings} findings open, {took.incidents} changes"),
     ]
