@@ -122,8 +122,11 @@ class _Series:
         everyone = len(happening.nodes) == len(cluster.nodes)
         self.struck = np.zeros(len(cluster.nodes), bool)
         self.struck[[cluster.index[name] for name in happening.nodes]] = not everyone
-        mates = {name for job in cluster.jobs_of(happening.nodes) for name in job.nodes}
-        self.peers = np.array([node.name in mates or not mates for node in cluster.nodes]) & ~self.struck
+        # Its fellows in the job; where all of them are struck, those of other jobs.
+        busy = {name for job in cluster.jobs for name in job.nodes}
+        mates = {name for job in cluster.jobs_of(happening.nodes) for name in job.nodes} - set(happening.nodes)
+        others = mates or busy - set(happening.nodes) or busy
+        self.peers = np.array([node.name in others for node in cluster.nodes]) & ~self.struck
         device = made.fault.device if made.fault else None
         self.device = None if device is None else int(device.removeprefix("mlx5_"))
 
