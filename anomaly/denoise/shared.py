@@ -36,16 +36,21 @@ def share_cause(
     """
     cases: dict[Entity, list[Finding]] = defaultdict(list)
     members_of: dict[Entity, frozenset[str]] = {}
-    symptoms: dict[Entity, set[str]] = defaultdict(set)
+    classes: dict[Entity, set[str]] = defaultdict(set)
+    shareable = [finding for finding in findings if finding.entity.kind == "node" and _shareable(finding)]
     for incident in memory.open:
         if incident.phase is not Phase.FIRING:
             continue
         if incident.scope == "group" or (incident.scope == "job" and incident.cause != "software"):
             joining = world.members(incident.entity) if world.now - incident.fired_at <= JOINING else frozenset()
             members_of[incident.entity] = joining | frozenset(incident.nodes)
-            symptoms[incident.entity] |= {item.signal for item in incident.evidence}
-    shareable = [finding for finding in findings if finding.entity.kind == "node" and _shareable(finding)]
-    for (signal, _), batch in sorted(_batches(world, shareable).items()):
+            told = {item.signal for item in incident.evidence}
+            classes[incident.entity] |= {
+                _class(finding)
+                for finding in shareable
+                if finding.signal in told and (finding.symptom != "presence" or finding.cause == incident.cause)
+            }
+    for (signal, *_), batch in sorted(_batches(world, shareable).items()):
         for cluster in _simultaneous(batch):
             found = _explain(world, signal, cluster)
             if found is not None:
@@ -53,20 +58,16 @@ def share_cause(
                 for entity in [entity for entity in members_of if entity != found.entity]:
                     known = memory.of(entity)
                     if known is not None and set(known.nodes) < turned & found.members:
-                        del members_of[entity], symptoms[entity]  # the larger group explains the smaller one too
+                        del members_of[entity], classes[entity]  # the larger group explains the smaller one too
                 members_of[found.entity] = members_of.get(found.entity, frozenset()) | found.members
-                symptoms[found.entity].add(signal)
-    classes = {
-        entity: {finding.symptom for finding in shareable if finding.signal in signals}
-        for entity, signals in symptoms.items()
-    }
+                classes[found.entity].add(_class(cluster[0]))
     taken: dict[tuple[str, ...], Entity] = {}
     for finding in shareable:
         owners = [
             entity
             for entity, members in members_of.items()
             if (finding.entity.name in members or _uses(world, finding, entity))
-            and finding.symptom in classes[entity]
+            and _class(finding) in classes[entity]
             and (not world.shared_kinds.get(finding.signal) or _same_shared(world, finding, entity))
         ]
         if owners:
@@ -90,11 +91,17 @@ def _shareable(finding: Finding) -> bool:
     return finding.asymmetric and (not finding.hard or finding.cause in ("node_lost", "telemetry"))
 
 
-def _batches(world: World, findings: Iterable[Finding]) -> dict[tuple[str, str], list[Finding]]:
-    """Findings of one signal; where a shared entity stands behind it, of one such entity (a volume)."""
-    out: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+def _class(finding: Finding) -> str:
+    """What members of a group must have in common: the symptom; for absence also what is gone (a node is no target)."""
+    return f"presence of {finding.cause}" if finding.symptom == "presence" else finding.symptom
+
+
+def _batches(world: World, findings: Iterable[Finding]) -> dict[tuple[str, str, str], list[Finding]]:
+    """Findings of one signal and class; where a shared entity stands behind it, of one such entity (a volume)."""
+    out: dict[tuple[str, str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
-        out[finding.signal, finding.device if finding.signal in world.shared_kinds else ""].append(finding)
+        volume = finding.device if finding.signal in world.shared_kinds else ""
+        out[finding.signal, _class(finding), volume].append(finding)
     return out
 
 

@@ -204,19 +204,20 @@ def _scores(alt: Any, made: Stage, published: Path, window: tuple[Ms, Ms]) -> An
     happening = made.fault or made.noise
     assert happening is not None
     files = sorted(published.glob("node_scores/*/*.parquet"))
-    if files:
-        told = pl.concat([pl.read_parquet(file) for file in files])
-        told = told.filter(pl.col("node").is_in(list(happening.nodes)))
+    x = _x(alt, window)
+    frame = alt.Chart(pl.DataFrame({"time": list(window)})).mark_rule(opacity=0).encode(x=x)
+    limit = alt.Chart(pl.DataFrame({"score": [1.0]})).mark_rule(color=PEERS, strokeDash=[2, 2]).encode(y="score:Q")
+    layers = [frame, limit]
+    told = pl.concat([pl.read_parquet(file) for file in files]) if files else pl.DataFrame({"node": []})
+    told = told.filter(pl.col("node").is_in(list(happening.nodes)))
+    if len(told):
         told = told.group_by("tick_at", "symptom").agg(pl.col("score").max().clip(0, 5))
         told = told.rename({"tick_at": "time"}).sort("time")
-    else:
-        told = pl.DataFrame({"time": [], "symptom": [], "score": []})
-    limit = alt.Chart(pl.DataFrame({"score": [1.0]})).mark_rule(color=PEERS, strokeDash=[2, 2]).encode(y="score:Q")
-    points = alt.Chart(told).mark_point(filled=True, size=14, opacity=0.8).encode(
-        x=_x(alt, window), y=alt.Y("score:Q", title="score", scale=alt.Scale(domain=[0, 5])),
-        color=alt.Color("symptom:N", legend=alt.Legend(title=None, orient="right", symbolSize=40)),
-    )  # fmt: skip
-    return alt.layer(limit, points).properties(width=WIDTH, height=HEIGHT)
+        y = alt.Y("score:Q", title="score", scale=alt.Scale(domain=[0, 5]))
+        colour = alt.Color("symptom:N", legend=alt.Legend(title=None, orient="right", symbolSize=40))
+        points = alt.Chart(told).mark_point(filled=True, size=14, opacity=0.8)
+        layers.append(points.encode(x=x, y=y, color=colour))
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
 def _said(alt: Any, lines: Lines, window: tuple[Ms, Ms]) -> Any:
@@ -230,10 +231,13 @@ def _said(alt: Any, lines: Lines, window: tuple[Ms, Ms]) -> Any:
         where = f"{line['node'] or line['group']} {line['cause']}"
         rows.append({"time": parse_time(line["fired_at"]), "until": until, "what": where, "level": line["severity"]})
     data = pl.DataFrame(rows, schema={"time": pl.Int64, "until": pl.Int64, "what": pl.String, "level": pl.String})
-    colour = alt.Color("level:N", scale=alt.Scale(domain=list(_LEVELS), range=list(_LEVELS.values())), legend=None)
     x = _x(alt, window, labels=True)
-    bars = alt.Chart(data).mark_bar(height=9).encode(x=x, x2="until:Q", y=alt.Y("what:N", title="said"), color=colour)
-    return bars.properties(width=WIDTH, height=max(24, 16 * len({row["what"] for row in rows})))
+    layers = [alt.Chart(pl.DataFrame({"time": list(window)})).mark_rule(opacity=0).encode(x=x)]
+    if rows:
+        colour = alt.Color("level:N", scale=alt.Scale(domain=list(_LEVELS), range=list(_LEVELS.values())), legend=None)
+        y = alt.Y("what:N", title="said")
+        layers.append(alt.Chart(data).mark_bar(height=9).encode(x=x, x2="until:Q", y=y, color=colour))
+    return alt.layer(*layers).properties(width=WIDTH, height=max(24, 16 * len({row["what"] for row in rows})))
 
 
 def _marks(made: Stage) -> list[tuple[Ms, list[int]]]:

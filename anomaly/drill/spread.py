@@ -29,7 +29,11 @@ def drill_all(
     with ProcessPoolExecutor(min(workers, len(names)), mp_context=get_context("spawn")) as pool:
         running = {pool.submit(drill, name, seed, effect, export, plot): at for at, name in enumerate(names)}
         found: dict[int, Drilled] = {}
-        for future in as_completed(running):
-            found[running[future]] = future.result()
-            done(len(found))
+        try:
+            for future in as_completed(running):
+                found[running[future]] = future.result()
+                done(len(found))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return [found[at] for at in range(len(names))]

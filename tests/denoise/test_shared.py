@@ -156,3 +156,11 @@ def test_who_turns_an_hour_later_is_not_a_member() -> None:
     days.run(0, 20, found)
     days.run(21, 90, [found[0], later])
     assert sorted(days.open()) == [f"node/{RACK_2[3]}", "rack/rack-2"]
+
+
+def test_a_lost_node_and_the_silent_trainers_of_its_mates_are_two_things() -> None:
+    days = Days()
+    silent = [find("silent", node, 7, device="training") for node in NODES[1:8]]
+    days.run(4, 20, [find("up", "n1", 5), *silent])
+    assert any("n1 node_lost critical" in line for line in days.lines())
+    assert not any("train-a node_lost" in line for line in days.lines())
