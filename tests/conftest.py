@@ -10,6 +10,8 @@ import pytest
 
 from tests import needs
 
+MAIN_LINE = "tests/e2e/test_main_line.py"
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """End-to-end tests run one after the other on one xdist worker: each starts several processes on a small machine.
@@ -17,8 +19,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     The main line waits in real time for most of a quarter of an hour and has a worker to itself.
     """
     if item.get_closest_marker("e2e"):
-        waits = item.nodeid.startswith("tests/e2e/test_main_line.py")
+        waits = item.nodeid.startswith(MAIN_LINE)
         item.add_marker(pytest.mark.xdist_group("e2e-main-line" if waits else "e2e"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first: the main line, then the other end-to-end tests, then all others as they fell."""
+
+    def place(item: pytest.Item) -> int:
+        if not item.get_closest_marker("e2e"):
+            return 2
+        return 0 if item.nodeid.startswith(MAIN_LINE) else 1
+
+    items.sort(key=place)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
