@@ -28,12 +28,18 @@ def second_opinions(
         return (), findings, ()
     others = tuple(finding for finding in findings if finding.detector != FOREST)
     spoken = {finding.entity for finding in others if finding.asymmetric or finding.hard}
-    onsets = {(finding.entity, finding.onset) for finding in doubts}
     stale = len({finding.entity for finding in doubts}) > max(round(STALE_SHARE * len(world.nodes)), STALE_FLOOR)
     alone, dropped = [], []
     for finding in doubts:
         known = memory.of(finding.entity)
-        own = (known.entity, known.onset) in onsets if known is not None else finding.score >= 1.0
+        own = (
+            finding.score >= 1.0
+            if known is None
+            else any(
+                doubt.entity == known.entity and doubt.onset == known.onset and doubt.confirmed <= known.fired_at
+                for doubt in doubts
+            )
+        )
         if finding.entity in spoken or not own:
             dropped.append(Dropped(finding, "second_opinion", str(finding.entity)))
         elif stale:

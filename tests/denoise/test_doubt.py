@@ -57,6 +57,13 @@ def test_what_a_statistic_confirms_grows_out_of_the_note_and_takes_the_real_caus
     assert (incident.frozen_cause, incident.onset) == ("thermal", NOON)
 
 
+def test_an_incident_that_happens_to_begin_with_the_doubt_still_ends_with_its_own_findings() -> None:
+    days = Days()
+    days.run(0, 30, [find("gpu_temp", "n2", 0), doubt("n2", 0)])
+    days.run(31, 33, [doubt("n2", 0, score=0.9)])
+    assert days.lines()[-1] == "31 node/n2 thermal warning resolved"
+
+
 def test_what_has_fallen_below_the_boundary_opens_nothing() -> None:
     days = Days()
     days.run(0, 30, [doubt("n2", 0, score=0.8)])

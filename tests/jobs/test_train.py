@@ -393,6 +393,7 @@ def test_no_pickle_is_read(with_model: Parts, monkeypatch: pytest.MonkeyPatch) -
 def test_ticks_with_a_model_name_its_version_and_those_before_its_history_ended_do_without(
     with_model: Parts, store: Store
 ) -> None:
+    ticks(with_model, store, 95, 100)
     run = ticks(with_model, store, 95, 110)
     assert run.model.model is not None
     publish(store, with_model.pipeline, at(MINUTES))
