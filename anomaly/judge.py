@@ -40,6 +40,8 @@ class Scene:
     members: Membership
     kind: NDArray[np.int64]
     """Kind of node (SKU) per entity code."""
+    residuals: dict[str, tuple[Ints, Floats, Floats]] = field(default_factory=dict)
+    """Per signal (times, residual, spread) as worked out so far: verdicts, habits and the forest share them."""
     incomplete: Mapping[str, Ranges] = field(default_factory=dict)
     """Signal → where its source's answers were incomplete."""
 
@@ -69,6 +71,19 @@ def eligible(signal: Signal, panel: Panel, scene: Scene) -> Bools | None:
 
 def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, first: int) -> tuple[Floats, Floats]:
     """(residual against peers, robust sigma of the peers) for the columns from `first`, on the peers' scale."""
+    times = panel.times[first:]
+    known = scene.residuals.get(signal.name)
+    if known is not None and len(times):
+        at, until = np.searchsorted(known[0], [times[0], times[-1] + 1]).tolist()
+        if until - at == len(times):
+            return known[1][:, at:until], known[2][:, at:until]
+    residual, spread = _residuals(signal, spec, panel, scene, first)
+    if known is None or len(times) > len(known[0]):
+        scene.residuals[signal.name] = (times, residual, spread)
+    return residual, spread
+
+
+def _residuals(signal: Signal, spec: Peers, panel: Panel, scene: Scene, first: int) -> tuple[Floats, Floats]:
     values = panel.values[:, first:]
     times = panel.times[first:]
     mask = eligible(signal, panel, scene)
@@ -79,12 +94,15 @@ def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, firs
         scaled = np.where(mask[:, first:], scaled, np.nan)
     job = scene.job_of(panel.rows, times)
     kind = scene.kind_of(panel.rows)
-    residual = np.full(values.shape, np.nan)
-    spread = np.full(values.shape, np.nan)
+    parts = []
     for a, b in peers.segments(job):
         levels = peer_levels(signal.peers_scheme, panel.rows, job[:, a], kind)
-        residual[:, a:b], spread[:, a:b] = peers.residuals(scaled[:, a:b], levels, spec)
-    return residual, spread
+        parts.append(peers.residuals(scaled[:, a:b], levels, spec))
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    return np.concatenate([one for one, _ in parts], axis=1), np.concatenate([one for _, one in parts], axis=1)
 
 
 def _covariate(other: Panel | None, panel: Panel, times: Ints, *, fill: bool = True) -> Floats:
@@ -172,11 +190,15 @@ def score_absence(signal: Signal, presence: Panel, scene: Scene) -> list[Scored]
     else:
         return []
     doubtful = scene.doubtful(signal, presence.new_times)
-    return [_absent(profile(signal, detector, scene.step), absent, doubtful) for detector, absent in found]
+    profiles = [profile(signal, detector, scene.step) for detector, _ in found]
+    return [_absent(of, absent, presence.rows, doubtful) for of, (_, absent) in zip(profiles, found, strict=True)]
 
 
-def _absent(found: Profile, absent: absence.Absent, doubtful: Bools | None) -> Scored:
-    keys = tuple(f"{entity}|{device}" for entity, device in zip(absent.entities, absent.devices, strict=True))
+def _absent(found: Profile, absent: absence.Absent, rows: Rows, doubtful: Bools | None) -> Scored:
+    if absent.entities is rows.entities:
+        keys = rows.keys
+    else:
+        keys = tuple(f"{entity}|{device}" for entity, device in zip(absent.entities, absent.devices, strict=True))
     nothing = np.full(absent.score.shape, np.nan)
     score = absent.score if doubtful is None else np.where(doubtful, np.nan, absent.score)
     return Scored(found, keys, absent.entities, absent.devices, absent.times, score, nothing, nothing, doubtful)

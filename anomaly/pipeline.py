@@ -22,9 +22,10 @@ from anomaly.detect.runs import advance as advance_runs
 from anomaly.detect.scored import Profile, Scored
 from anomaly.features.index import Directory, SeriesIndex
 from anomaly.features.jobs import Membership, membership
+from anomaly.features.load import WARM_UP
 from anomaly.features.panel import build_panel, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
-from anomaly.judge import Ranges, Scene, learn_habits, score_absence, score_signal
+from anomaly.judge import LOAD, Ranges, Scene, learn_habits, score_absence, score_signal
 from anomaly.panels import Panel
 from anomaly.records import Finding, Samples, Topology
 from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion
@@ -144,7 +145,11 @@ def _block(
 ) -> tuple[list[Tick], Context, State]:
     end = at[-1]
     rings = remember(spec, batch, start, end, context.rings)
-    scene = replace(look(spec, batch.directory, rings, start), incomplete=batch.incomplete)
+    closing = end - end % spec.bucket
+    back = start if closing <= state.bucket_end else min(start, closing - spec.bucket)
+    if model is not None:
+        back = min(back, at[0] - model.window)
+    scene = replace(look(spec, batch.directory, rings, start, back), incomplete=batch.incomplete)
     watched_since = state.watched_since or int(start)
     scored: list[Scored] = []
     codes = dict(state.codes)
@@ -202,14 +207,29 @@ def remember(spec: Spec, batch: Batch, start: Ms, end: Ms, rings: Mapping[str, R
     return out
 
 
-def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms) -> Scene:
-    """All panels, with the steps after `since` to be judged, and who works with whom."""
+def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms, back: Ms | None = None) -> Scene:
+    """All panels, with the steps after `since` to be judged, and who works with whom.
+
+    Residuals can be had of all steps after `back` (at most `since`; None: of the whole rings). Panels reach no further
+    than what that, coverage and load gates look at: a tick does not work through its whole memory again.
+    """
     panels: dict[str, Panel] = {}
+    signals = spec.catalogue.signals
+    others = {LOAD} | {other for signal in signals.values() for other, _ in signal.equal}
+    others |= {other for signal in signals.values() if signal.shift for other, _ in signal.shift.when}
     for name, ring in rings.items():
         index = directory.signals.get(name)
-        if index is not None and len(ring.series):
-            panels[name] = build_panel(spec.catalogue[name], ring, index, since, spec.step)
+        if index is None or not len(ring.series):
+            continue
+        context = None
+        if back is not None and signals[name].codes is None:
+            # Coverage looks at four intervals; a value of another signal counts for three.
+            lead = 4 * ring.step if name in others else 0
+            context = min(since - 4 * ring.step, back - lead - (WARM_UP if name == LOAD else 0))
+        panels[name] = build_panel(signals[name], ring, index, since, spec.step, context)
     times = np.unique(np.concatenate([panel.times for panel in panels.values()])) if panels else np.empty(0, np.int64)
+    if back is not None:
+        times = times[max(0, int(np.searchsorted(times, back, side="right")) - 1) :]
     return Scene(spec.step, spec.bucket, panels, _membership(spec, directory, rings, times), _kinds(spec, directory))
 
 
@@ -319,9 +339,9 @@ def _node_scores(scored: Sequence[Scored], before: Ms, at: Ms, least: float = 0.
     best: dict[tuple[str, str], tuple[float, str]] = {}
     for verdict in scored:
         first, last = np.searchsorted(verdict.times, [before, at], side="right").tolist()
-        if last <= first or not len(verdict.keys):
+        if not verdict.highest(first, last) >= least:
             continue
-        window = np.nan_to_num(verdict.score[:, first:last], nan=0.0).max(axis=1)
+        window = np.fmax.reduce(verdict.score[:, first:last], axis=1)
         for i in np.flatnonzero(window >= least).tolist():
             entity = verdict.entities[i]
             if entity.kind != "node":

@@ -38,8 +38,8 @@ def blame(
 ) -> tuple[tuple[Case, ...], tuple[Dropped, ...], Memory]:
     """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
-    A case explains a job when it touches one of its nodes and began before the job slowed (no later than simultaneity
-    allows); where nobody says which nodes those are, when it began shortly before. Missing metrics explain nothing.
+    A case explains a job when it touches one of its nodes and began before the job slowed or soon after (heat
+    shows late); where nobody says which nodes those are, when it began shortly before. Missing metrics explain nothing.
     Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without explanation
     waits JOB_PATIENCE; one that fires later gives its job incident up again. A slowdown once explained outlives its
     explanation by AFTERMATH without a word.
@@ -55,7 +55,7 @@ def blame(
             for i, case in enumerate(out)
             if _touches(world, case, nodes, finding)
             and case.scope != "job"
-            and case.onset <= finding.onset + TOGETHER + max(finding.uncertainty, case.uncertainty)
+            and case.onset <= finding.onset + 2 * TOGETHER + max(finding.uncertainty, case.uncertainty)
             and any(found.cause != "telemetry" for found in case.findings)
         ]
         if suspects:

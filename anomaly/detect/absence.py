@@ -1,8 +1,10 @@
 """Absence, classified: a node is lost only when its targets agree, a GPU only when its neighbours still report."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anomaly.panels import Panel
 from anomaly.records import Bools, Entity, Floats, Ints
@@ -29,11 +31,9 @@ def lost_nodes(up: Panel) -> Absent:
     known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
     new = up.values[:, first:]
     source_alive: Bools = np.any(~np.isnan(new), axis=0)
-    shape = (len(nodes), new.shape[1])
-    targets, down, said = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    np.add.at(targets, member, known)
-    np.add.at(down, member, known & (np.isnan(new) | (new == 0.0)))
-    np.add.at(said, member, known & (new == 0.0))
+    targets = _counts(known, member, len(nodes))
+    down = _counts(known & (np.isnan(new) | (new == 0.0)), member, len(nodes))
+    said = _counts(known & (new == 0.0), member, len(nodes))
     verdict = np.where(down >= targets, np.where(said > 0, 1.0, np.nan), 0.0)
     score = np.where((targets >= 2) & source_alive[None, :], verdict, np.nan)
     entity_of = {int(code): up.rows.entities[i] for i, code in enumerate(up.rows.entity_code)}
@@ -46,8 +46,7 @@ def silent_targets(up: Panel) -> Absent:
     new = up.values[:, first:]
     known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
     size = int(up.rows.entity_code.max(initial=-1)) + 1
-    alive = np.zeros((size, new.shape[1]))
-    np.add.at(alive, up.rows.entity_code, new == 1.0)
+    alive = _counts(new == 1.0, up.rows.entity_code, size)
     others = alive[up.rows.entity_code] - (new == 1.0)
     score = np.where(known & (new == 0.0) & (others > 0), 1.0, np.where(new == 1.0, 0.0, np.nan))
     return Absent(up.rows.entities, up.rows.devices, up.times[first:], score)
@@ -63,8 +62,7 @@ def lost_devices(panel: Panel) -> Absent:
     before = seen_so_far(present)[:, first:]
     new = present[:, first:]
     size = int(panel.rows.entity_code.max(initial=-1)) + 1
-    alive = np.zeros((size, new.shape[1]))
-    np.add.at(alive, panel.rows.entity_code, new)
+    alive = _counts(new, panel.rows.entity_code, size)
     others = alive[panel.rows.entity_code] - new
     score = np.where(new, 0.0, np.where(before & (others > 0), 1.0, np.nan))
     return Absent(panel.rows.entities, panel.rows.devices, panel.times[first:], score)
@@ -73,4 +71,12 @@ def lost_devices(panel: Panel) -> Absent:
 def seen_so_far(flags: Bools) -> Bools:
     """Whether the flag has been set at or before each column."""
     out: Bools = np.logical_or.accumulate(flags, axis=1)
+    return out
+
+
+def _counts(flags: Bools, member: NDArray[np.integer[Any]], groups: int) -> Floats:
+    """How many rows of each group are set, groups × columns."""
+    out = np.zeros((groups, flags.shape[1]))
+    for column in range(flags.shape[1]):
+        out[:, column] = np.bincount(member, weights=flags[:, column], minlength=groups)
     return out

@@ -14,9 +14,14 @@ _CELLS = 4_000_000
 
 def last_median(ordered: Floats, count: Ints) -> Floats:
     """Median over the last axis, sorted with NaN last, of the first `count` values; NaN where there are none."""
-    low = np.maximum((count - 1) // 2, 0)[..., None]
-    high = np.maximum(count // 2, 0)[..., None]
-    middle = (np.take_along_axis(ordered, low, -1) + np.take_along_axis(ordered, high, -1))[..., 0] / 2
+    if not count.size:
+        return np.full(count.shape, np.nan)
+    width = ordered.shape[-1]
+    if (count == width).all():
+        return (ordered[..., (width - 1) // 2] + ordered[..., width // 2]) / 2
+    flat = ordered.reshape(-1)
+    start = np.arange(0, ordered.size, width).reshape(count.shape)
+    middle = (flat[start + np.maximum((count - 1) // 2, 0)] + flat[start + np.minimum(count // 2, width - 1)]) / 2
     return np.where(count > 0, middle, np.nan)
 
 
@@ -43,7 +48,7 @@ def group_statistics(values: Floats, groups: NDArray[np.int64], least: int) -> t
         return centre, spread
     starts = np.concatenate([[0], np.flatnonzero(np.diff(groups[order])) + 1])
     sizes = np.diff(np.append(starts, len(order)))
-    padded = np.vstack([values, np.full((1, values.shape[1]), np.nan)]) if len(np.unique(sizes)) > 1 else values
+    padded = values if (sizes == sizes[0]).all() else np.vstack([values, np.full((1, values.shape[1]), np.nan)])
     classes = np.ceil(np.log2(np.maximum(sizes, 1))).astype(int)
     for size_class in np.unique(classes[sizes >= least]):
         chosen = np.flatnonzero((classes == size_class) & (sizes >= least))
@@ -67,6 +72,6 @@ def _fill(
     median = np.where(count >= least, last_median(ordered, count), np.nan)
     deviation = np.sort(np.abs(part - median[..., None]), axis=-1)
     sigma = MAD_TO_SIGMA * last_median(deviation, np.where(count >= least, count, 0))
-    for out, statistic in ((centre, median), (spread, sigma)):
-        wide = np.broadcast_to(statistic[:, None, :], (*members.shape, statistic.shape[1]))
-        out[members[inside]] = wide[inside]
+    rows = members[inside]
+    group = np.repeat(np.arange(len(members)), inside.sum(axis=1))
+    centre[rows], spread[rows] = median[group], sigma[group]

@@ -44,14 +44,19 @@ def residuals(scaled: Floats, levels: list[NDArray[np.int64]], peers: Peers) -> 
     """
     centre = np.full(scaled.shape, np.nan)
     spread = np.full(scaled.shape, np.nan)
-    for groups in levels:
-        missing = np.isnan(centre) & ~np.isnan(scaled) & (groups >= 0)[:, None]
-        if not missing.any():
+    unknown = ~np.isnan(scaled)
+    for level, groups in enumerate(levels):
+        missing = unknown & (groups >= 0)[:, None]
+        rows = missing.any(axis=1)
+        if not rows.any():
             continue
-        wanted = np.isin(groups, np.unique(groups[missing.any(axis=1)]))
-        level_centre, level_spread = group_statistics(scaled, np.where(wanted, groups, -1), LEAST_PEERS)
-        centre = np.where(missing, level_centre, centre)
-        spread = np.where(missing, level_spread, spread)
+        wanted = groups if rows.all() else np.where(np.isin(groups, np.unique(groups[rows])), groups, -1)
+        level_centre, level_spread = group_statistics(scaled, wanted, LEAST_PEERS)
+        if level == 0 and missing.all():
+            centre, spread = level_centre, level_spread
+        else:
+            centre, spread = np.where(missing, level_centre, centre), np.where(missing, level_spread, spread)
+        unknown = unknown & np.isnan(centre)
     if peers.least > 0.0:
         centre = np.where(from_scale(centre, peers) >= peers.least, centre, np.nan)
     return scaled - centre, spread

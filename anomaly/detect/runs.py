@@ -56,8 +56,11 @@ def advance(runs: Mapping[str, Run], scored: Scored, first: int, last: int) -> d
     if last <= first:
         return dict(runs)
     out = dict(runs)
-    window = scored.score[:, first:last]
-    touched = np.flatnonzero((window >= 1.0).any(axis=1))
+    touched = np.empty(0, np.int64)
+    if scored.highest(first, last) >= 1.0:
+        touched = np.flatnonzero((scored.score[:, first:last] >= 1.0).any(axis=1))
+    elif not out:
+        return out
     rows = scored.rows_of(out) | {scored.keys[i]: i for i in touched.tolist()}
     for key, i in rows.items():
         run = out.get(key)

@@ -1,7 +1,7 @@
 """What every detector returns: scores of one panel's rows over the new steps, with what was seen and expected."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -55,6 +55,14 @@ class Scored:
     expected: Floats
     doubtful: Bools | None = None
     """Columns of which the source's answer was incomplete: no finding ends on them. None: there are none."""
+
+    _highest: list[Floats] = field(init=False, default_factory=list, compare=False, repr=False)
+
+    def highest(self, first: int, last: int) -> float:
+        """The largest score of any row in columns [first, last); NaN for no verdict. Quiet ticks look no further."""
+        if not self._highest:
+            self._highest.append(np.fmax.reduce(self.score, axis=0, initial=np.nan))
+        return float(np.fmax.reduce(self._highest[0][first:last], initial=np.nan))
 
     def rows_of(self, wanted: Iterable[str]) -> dict[str, int]:
         """Places of the rows named `wanted`, for those that are there."""

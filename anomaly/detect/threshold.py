@@ -11,7 +11,7 @@ def judge(values: Floats, threshold: Threshold) -> tuple[Floats, float]:
 
     Scores grow with the ratio to the boundary, capped at 10: a fixed boundary says "past it", not "how anomalous".
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if threshold.above is not None:
             past = values >= threshold.above
             ratio = values / threshold.above if threshold.above > 0 else past.astype(float)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from anomaly.clock import Ms
 from anomaly.panels import Rows
-from anomaly.records import Floats, Ints
+from anomaly.records import Bools, Floats, Ints
 
 
 def at_times(values: Floats, times: Ints, wanted: Ints, tolerance: Ms) -> Floats:
@@ -19,14 +19,19 @@ def at_times(values: Floats, times: Ints, wanted: Ints, tolerance: Ms) -> Floats
 
 def row_lookup(source: Rows, wanted: Rows, per_device: bool) -> NDArray[np.int64]:
     """For each wanted row the source row of the same entity (and device); -1 where there is none."""
+    have, want = source.entity_code.astype(np.int64), wanted.entity_code.astype(np.int64)
     if per_device:
-        table = {
-            pair: i for i, pair in enumerate(zip(source.entity_code.tolist(), source.device_code.tolist(), strict=True))
-        }
-        pairs = zip(wanted.entity_code.tolist(), wanted.device_code.tolist(), strict=True)
-        return np.array([table.get(pair, -1) for pair in pairs], np.int64)
-    first = {code: i for i, code in reversed(list(enumerate(source.entity_code.tolist())))}
-    return np.array([first.get(code, -1) for code in wanted.entity_code.tolist()], np.int64)
+        span = 1 + int(max(source.device_code.max(initial=0), wanted.device_code.max(initial=0)))
+        have, want = have * span + source.device_code, want * span + wanted.device_code
+    if len(have) == len(want) and (have == want).all() and (have[1:] > have[:-1]).all():
+        return np.arange(len(want), dtype=np.int64)
+    if not len(have):
+        return np.full(len(want), -1, np.int64)
+    # Of several rows of one device the last counts, of several of one entity the first.
+    order = np.argsort(have, kind="stable")
+    place = np.searchsorted(have[order], want, side="right" if per_device else "left") - int(per_device)
+    place = np.clip(place, 0, len(have) - 1)
+    return np.where(have[order[place]] == want, order[place], -1)
 
 
 def take_rows(values: Floats, places: NDArray[np.int64]) -> Floats:
@@ -37,5 +42,9 @@ def take_rows(values: Floats, places: NDArray[np.int64]) -> Floats:
     return out
 
 
-def _pairs(rows: Rows) -> list[tuple[int, int]]:
-    return list(zip(rows.entity_code.tolist(), rows.device_code.tolist(), strict=True))
+def per_entity(flags: Bools, entity_code: NDArray[np.int32], size: int) -> Floats:
+    """How many of each entity's rows are set, entities (by code) × columns."""
+    out = np.zeros((size, flags.shape[1]))
+    for column in range(flags.shape[1]):
+        out[:, column] = np.bincount(entity_code, weights=flags[:, column], minlength=size)
+    return out

@@ -98,6 +98,8 @@ def merge(
     its parts. NaN where nothing had a sample. Returns (places in `index.rows`, merged values)."""
     place = np.searchsorted(index.series, series)
     key, part = index.key[place], index.part[place]
+    if (key[1:] > key[:-1]).all():
+        return key, values
     if len(np.unique(key)) == len(key):
         order = np.argsort(key, kind="stable")
         return key[order], values[order]

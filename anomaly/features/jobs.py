@@ -51,11 +51,13 @@ def membership(carriers: Iterable[tuple[Ring, SeriesIndex]], times: Ints, nodes:
     for ring, index in carriers:
         place = np.searchsorted(index.series, ring.series)
         code, node = index.job[place], index.node[place]
-        use = (code >= 0) & (node >= 0)
-        if not use.any() or not len(ring.times):
+        open_still = (job == NO_JOB).any(axis=1)
+        use = (code >= 0) & (node >= 0) & open_still[node]
+        if not use.any() or not len(ring.times) or not len(times):
             continue
         order = np.argsort(node[use], kind="stable")
-        seen = _held(~np.isnan(ring.raw[use][order]), ring.times, times, hold)
+        first = min(int(np.searchsorted(ring.times, times[0] - hold)), len(ring.times) - 1)
+        seen = _held(~np.isnan(ring.raw[use, first:][order]), ring.times[first:], times, hold)
         codes = code[use][order][:, None]
         starts = np.concatenate([[0], np.flatnonzero(np.diff(node[use][order])) + 1])
         high = np.maximum.reduceat(np.where(seen, codes, NO_JOB), starts, axis=0)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from anomaly.clock import MINUTE, Ms
-from anomaly.features.align import at_times, row_lookup, take_rows
+from anomaly.features.align import at_times, per_entity, row_lookup, take_rows
 from anomaly.panels import Panel, Rows
 from anomaly.records import Bools, Floats, Ints
 
@@ -44,9 +44,6 @@ def trailing_all(flags: Floats, columns: int) -> Floats:
 def _per_node(steady: Floats, source: Rows, wanted: Rows) -> Floats:
     known, working = ~np.isnan(steady), steady == 1.0
     size = int(max(source.entity_code.max(), wanted.entity_code.max(initial=0))) + 1
-    total, on = np.zeros((size, steady.shape[1])), np.zeros((size, steady.shape[1]))
-    np.add.at(total, source.entity_code, known)
-    np.add.at(on, source.entity_code, working)
-    with np.errstate(invalid="ignore"):
-        share = np.where(total > 0, (on * 2 >= total).astype(float), np.nan)
+    total, on = per_entity(known, source.entity_code, size), per_entity(working, source.entity_code, size)
+    share = np.where(total > 0, (on * 2 >= total).astype(float), np.nan)
     return share[wanted.entity_code]

@@ -6,7 +6,7 @@ import numpy as np
 
 from anomaly.clock import Ms
 from anomaly.features.index import SeriesIndex, merge, rows_of
-from anomaly.features.rates import increases, windowed_rate
+from anomaly.features.rates import LONGEST_GAP, increases_from, windowed_rate
 from anomaly.features.ring import Ring
 from anomaly.panels import Panel
 from anomaly.records import Floats
@@ -20,23 +20,38 @@ _BLANKS = np.array(
     float,
 )
 
+_LEAST_BLANK = float(_BLANKS.min())
+_LARGEST = float(np.finfo(float).max)
 
-def build_panel(signal: Signal, ring: Ring, index: SeriesIndex, since: Ms, step: Ms) -> Panel:
-    """The panel of the steps after `since`, with the whole ring before them as context."""
-    raw, dropped = clean(signal, ring.raw)
+
+def build_panel(
+    signal: Signal, ring: Ring, index: SeriesIndex, since: Ms, step: Ms, context: Ms | None = None
+) -> Panel:
+    """The panel of the steps after `since`, with those after `context` before them (None: with the whole ring).
+
+    What a column says does not depend on how many columns are asked for.
+    """
+    begin = 0 if context is None else int(np.searchsorted(ring.times, context, side="right"))
+    times = ring.times[begin:]
     if signal.kind == "counter":
-        change, elapsed, ambiguous = increases(raw, ring.times)
+        columns = max(1, signal.window(step) // ring.step)
+        far = max(0, begin - columns + 1 - 1 - LONGEST_GAP // ring.step)
+        raw, dropped = clean(signal, ring.raw[:, far:])
+        first = max(0, begin - columns + 1) - far
+        change, elapsed, ambiguous = increases_from(raw, ring.times[far:], first)
+        lead = begin - far - first
         if ambiguous.any():
-            dropped["counter_ambiguous"] = int(ambiguous.sum())
+            dropped["counter_ambiguous"] = int(ambiguous[:, lead:].sum())
         places, change = merge(signal, index, ring.series, change)
         # Seconds are the same for every part of a row: the longest is the row's.
         _, elapsed = merge(_as_max(signal), index, ring.series, elapsed)
-        values = windowed_rate(change, elapsed, max(1, signal.window(step) // ring.step))
-        values[np.isnan(change)] = np.nan
+        values = windowed_rate(change, elapsed, columns, lead)
+        values[np.isnan(change[:, lead:])] = np.nan
     else:
+        raw, dropped = clean(signal, ring.raw[:, begin:])
         places, values = merge(signal, index, ring.series, raw)
     rows = rows_of(index, places)
-    return Panel(signal.name, rows, ring.times, values, int(np.searchsorted(ring.times, since, side="right")), dropped)
+    return Panel(signal.name, rows, times, values, int(np.searchsorted(times, since, side="right")), dropped)
 
 
 def _as_max(signal: Signal) -> Signal:
@@ -46,6 +61,13 @@ def _as_max(signal: Signal) -> Signal:
 def clean(signal: Signal, raw: Floats) -> tuple[Floats, dict[str, int]]:
     """Values that cannot be true become NaN before any statistic, counted by reason."""
     dropped: dict[str, int] = {}
+    if raw.size:
+        # Nearly always all is well, which the two extremes tell; NaN where there is no value at all.
+        low, high = np.fmin.reduce(raw, axis=None), np.fmax.reduce(raw, axis=None)
+        most = SENTINEL if signal.kind == "counter" else _LEAST_BLANK
+        valid = signal.valid or (-np.inf, np.inf)
+        if np.isnan(low) or (max(valid[0], -_LARGEST) <= low and high <= valid[1] and high < most):
+            return raw, dropped
     with np.errstate(invalid="ignore"):
         blank = (raw >= SENTINEL) | np.isin(raw, _BLANKS) if raw.size else np.zeros(raw.shape, bool)
         if signal.kind == "counter":

@@ -41,18 +41,52 @@ def increases(
     return change, np.where(np.isnan(change), np.nan, elapsed), ambiguous
 
 
-def windowed_rate(change: Floats, elapsed: Floats, columns: int) -> Floats:
+def increases_from(raw: Floats, times: Ints, first: int, gap: Ms = LONGEST_GAP) -> tuple[Floats, Floats, Bools]:
+    """The columns from `first` on of what `increases` gives, at the cost of these columns: only rows with holes in them
+    look further back."""
+    if first <= 0 or first >= raw.shape[1]:
+        change, elapsed, ambiguous = increases(raw, times, gap=gap)
+        return change[:, first:], elapsed[:, first:], ambiguous[:, first:]
+    before, now = raw[:, first - 1 : -1], raw[:, first:]
+    seconds = (times[first:] - times[first - 1 : -1]) / 1000.0
+    change = now - before
+    fell = change < 0
+    ambiguous = np.zeros(now.shape, bool)
+    if fell.any():
+        reset = fell & (now <= RESET_SHARE * before)
+        change = np.where(reset, now, change)
+        ambiguous = fell & ~reset
+        change[ambiguous] = np.nan
+    elapsed = np.broadcast_to(seconds, now.shape)
+    holes = np.isnan(change).any(axis=1) | (seconds > gap / 1000.0).any()
+    if holes.any():
+        step = max(1, int(times[first] - times[first - 1]))
+        far = max(0, first - 1 - gap // step)
+        elapsed = elapsed.copy()
+        found = increases(raw[holes, far:], times[far:], gap=gap)
+        for out, part in zip((change, elapsed, ambiguous), found, strict=True):
+            out[holes] = part[:, first - far :]
+    return change, elapsed, ambiguous
+
+
+def windowed_rate(change: Floats, elapsed: Floats, columns: int, first: int = 0) -> Floats:
     """Increase per second over the trailing `columns` grid steps; NaN where none of them saw an increase measured.
+    Only the columns from `first` on are computed and returned.
 
     Summed slice by slice in a fixed order, so that a block of steps gives bit for bit what single steps give.
     """
-    total = np.zeros_like(change)
-    seconds = np.zeros_like(change)
-    plain, time = np.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0), np.nan_to_num(elapsed)
+    width = change.shape[1] - first
+    total = np.zeros((len(change), width))
+    seconds = np.zeros((len(change), width))
+    known = np.isfinite(change)
+    if not known.all():
+        change, elapsed = np.where(known, change, 0.0), np.where(np.isnan(elapsed), 0.0, elapsed)
     for back in range(columns - 1, -1, -1):
-        if back >= change.shape[1]:
+        low = max(first - back, 0)
+        high = first - back + width
+        if high <= low:
             continue
-        total[:, back:] += plain[:, : change.shape[1] - back]
-        seconds[:, back:] += time[:, : change.shape[1] - back]
+        total[:, width - (high - low) :] += change[:, low:high]
+        seconds[:, width - (high - low) :] += elapsed[:, low:high]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(seconds > 0, total / seconds, np.nan)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from anomaly.clock import Ms
-from anomaly.records import Floats, Ints
+from anomaly.records import Bools, Floats, Ints
 from anomaly.store.connect import Session
 
 Buckets = tuple[Sequence[str], Ints, Floats]
@@ -24,25 +24,32 @@ def put_buckets(session: Session, end: Ms, habits: Mapping[str, Buckets], forgot
     """
     with session.transaction():
         session.run("DELETE FROM baselines WHERE bucket_end < ? OR bucket_end >= ?", [forgotten_before, end])
+        lost: dict[str, list[str]] = {"name": [], "key": []}
+        known: dict[str, list[str]] = {"name": [], "key": []}
+        newest = []
         for name, (keys, ends, values) in habits.items():
             if not len(ends) or int(ends[-1]) != end:
                 continue
-            lost = np.isnan(values[:, :-1]).all(axis=1) if values.shape[1] > 1 else np.zeros(len(keys), bool)
-            if lost.any():
-                with session.given("rows_without_past", {"key": [keys[i] for i in np.flatnonzero(lost).tolist()]}):
-                    session.run(
-                        "DELETE FROM baselines WHERE name = ? AND key IN (SELECT key FROM rows_without_past)", [name]
-                    )
-            known = np.flatnonzero(~np.isnan(values[:, -1]))
-            session.insert(
-                "baselines",
-                {
-                    "name": [name] * len(known),
-                    "key": [keys[i] for i in known.tolist()],
-                    "bucket_end": np.full(len(known), end, np.int64),
-                    "value": values[known, -1],
-                },
-            )
+            if values.shape[1] > 1:
+                without_past: Bools = np.logical_and.reduce(np.isnan(values[:, :-1]), axis=1)
+                _add(lost, name, keys, without_past)
+            good = ~np.isnan(values[:, -1])
+            _add(known, name, keys, good)
+            newest.append(values[good, -1])
+        if lost["key"]:
+            with session.given("rows_without_past", lost):
+                session.run(
+                    """DELETE FROM baselines USING rows_without_past AS lost
+                       WHERE baselines.name = lost.name AND baselines.key = lost.key"""
+                )
+        value = np.concatenate(newest) if newest else np.empty(0)
+        session.insert("baselines", {**known, "bucket_end": np.full(len(value), end, np.int64), "value": value})
+
+
+def _add(columns: dict[str, list[str]], name: str, keys: Sequence[str], use: Bools) -> None:
+    chosen = keys if use.all() else [keys[i] for i in np.flatnonzero(use).tolist()]
+    columns["key"] += chosen
+    columns["name"] += [name] * len(chosen)
 
 
 def get_buckets(session: Session) -> dict[str, tuple[tuple[str, ...], Ints, Floats]]:

@@ -206,13 +206,8 @@ class BenchCluster:
 
     def _host(self, name: str, metrics: Sequence[str], node: int) -> dict[str, str]:
         if name in ("iteration_seconds", "training_step"):
-            found = {
-                "job_name": self.job(node),
-                "node": f"gpu-{node}",
-                "instance": f"gpu-{node}:9200",
-                "job": "training",
-            }
-            return {"__name__": metrics[0]} | found
+            found = {"job_name": self.job(node), "node": f"gpu-{node}"}
+            return {"__name__": metrics[0], "instance": f"gpu-{node}:9200", "job": "training"} | found
         if name in _COMPUTED:
             return {"instance": f"gpu-{node}:9100"} | ({"vol_name": "train-data"} if name == "storage_p99" else {})
         found = {"__name__": metrics[0], "instance": f"gpu-{node}:9100", "job": "node-exporter"}

@@ -17,11 +17,14 @@ def rows(nodes: tuple[int, ...] = NODES, minutes: int = 11) -> list[Row]:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             found.append(pool.submit(batch.measure, size, minutes).result())
     series = [one[0] for one in found]
-    seconds = [one[2] for one in found]
+    seconds = [one[2].seconds for one in found]
     peaks = [one[3] for one in found]
-    said = ", ".join(f"{count:,}: {took:.2f} s, {peak:.2f} GiB" for count, _, took, peak in found)
+    said = ", ".join(
+        f"{count:,}: {spent.seconds:.2f} s ({spent.cpu:.2f} of CPU), {peak:.2f} GiB" for count, _, spent, peak in found
+    )
     # The interpreter and its libraries are there for one series as for a million: only what comes on top grows.
     grown = [(count, peak - peaks[0]) for count, peak in zip(series[1:], peaks[1:], strict=True)]
+    said += f"; of CPU time {exponent(series, [one[2].cpu for one in found]):.2f}"
     out = [Row("growth of time with series", exponent(series, seconds), "(exponent)", 1.05, note=said)]
     if len(grown) > 1:
         slope = exponent(*zip(*grown, strict=True))

@@ -13,30 +13,18 @@ WINDOW = 40
 
 
 def rows(nodes: int = 250, minutes: int = 31) -> list[Row]:
-    _, samples, seconds, _ = batch.measure(nodes, minutes)
-    ours = samples / seconds
+    _, samples, spent, _ = batch.measure(nodes, minutes)
+    ours = samples / spent.seconds
     panel = BenchCluster(nodes).values("rdma_bytes_received", T0, T0 + (minutes - 1) * MINUTE, 15_000)
     # Short series cost them more a sample; as they would be run on a day, each gets two thousand points too.
     day = BenchCluster(50).values("rdma_bytes_received", T0, T0 + 1999 * 15_000, 15_000)
     pandas = max(_rate(_rolling_mad, np.diff(one)[:count]) for one, count in ((panel, 400), (day, 100)))
     forest = max(_rate(_forest, np.diff(one)[:count]) for one, count in ((panel, 4), (day, 4)))
+    said = f"{ours:,.0f} ÷ {pandas:,.0f} samples/s"
+    few = f"{forest:,.0f} samples/s, from four series"
     return [
-        Row(
-            "ours ÷ pandas rolling median and MAD",
-            ours / pandas,
-            "×",
-            5,
-            "at least",
-            f"{ours:,.0f} ÷ {pandas:,.0f} samples/s",
-        ),
-        Row(
-            "ours ÷ a scikit-learn forest a series",
-            ours / forest,
-            "×",
-            1000,
-            "at least",
-            f"{forest:,.0f} samples/s, extrapolated",
-        ),
+        Row("all of ours ÷ pandas' rolling median and MAD", ours / pandas, "×", 5, "at least", said),
+        Row("all of ours ÷ a scikit-learn forest a series", ours / forest, "×", 1000, "at least", few),
     ]
 
 

@@ -36,11 +36,10 @@ def rows(
                     else:
                         profile(lambda: replay(parts, store, start, end, collected))  # noqa: B023
     scored = (end - before) / 1000
-    said = f"{scored / 3600:.0f} h scored in {spent.seconds:.1f} s, {collected.inserted:,} samples"
-    pages = f", {len(found.lines)} lines" if found else ""
-    return [
-        Row("backtest, 32 nodes × 8 GPUs at 15 s", scored / spent.seconds, "× real time", 200, "at least", said + pages)
-    ]
+    lines = f", {len(found.lines)} lines" if found else ""
+    said = f"{collected.inserted:,} samples, {scored / 3600:.0f} h in {spent.seconds:.1f} s, {spent.cpu:.1f} s of CPU"
+    what = f"backtest, {nodes} nodes × 8 GPUs at 15 s"
+    return [Row(what, scored / spent.seconds, "× real time", 200, "at least", said + lines)]
 
 
 def _parts(folder: Path, nodes: int, hours: int) -> tuple[Parts, Ms, Ms]:

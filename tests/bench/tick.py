@@ -25,6 +25,9 @@ MINUTES = 30
 TICKS = 16
 """Three of them close a habit bucket."""
 
+_LEVELS = {"sm_clock": 1755.0, "iteration_seconds": 8.0, "storage_p99": 0.03, "pfc_pause_received": 60.0}
+"""What is usual of the signals that are held against their own past."""
+
 
 @dataclass
 class _Apart:
@@ -32,11 +35,13 @@ class _Apart:
 
     cluster: BenchCluster
     seconds: float = 0.0
+    cpu: float = 0.0
 
     def pull(self, query: Query) -> Pulled:
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), time.process_time()
         found = self.cluster.pull(query)
         self.seconds += time.perf_counter() - begun
+        self.cpu += time.process_time() - cpu
         return found
 
 
@@ -48,7 +53,6 @@ def rows(nodes: int = 1000, profile: Callable[[Callable[[], object]], object] | 
         parts = replace(parts_of(cluster, Path(folder)), source=source)
         with open_pipeline_store(parts.pipeline) as store:
             live = warm(parts, store)
-            source.seconds = 0.0
             if profile is not None:
                 profile(lambda: _ticks(parts, store, live, source))
                 return []
@@ -79,10 +83,7 @@ def habits_of_two_hours(spec: Spec, live: Live, now: Ms) -> dict[str, Habit]:
             noise = 0.3 * signal.peers.floor * rng.standard_normal((len(keys), len(ends)))
             habits[f"{name}:peers"] = Habit(keys, ends, noise)
         if signal.shift is not None:
-            level = {"sm_clock": 1755.0, "iteration_seconds": 8.0, "storage_p99": 0.03, "pfc_pause_received": 60.0}[
-                name
-            ]
-            noise = np.log(level) + 0.3 * signal.shift.floor * rng.standard_normal((len(keys), len(ends)))
+            noise = np.log(_LEVELS[name]) + 0.3 * signal.shift.floor * rng.standard_normal((len(keys), len(ends)))
             habits[f"{name}:shift"] = Habit(keys, ends, noise)
     return habits
 
@@ -102,9 +103,10 @@ def _ticks(parts: Parts, store: Store, live: Live, source: _Apart) -> _Took:
     bucket = live.spec.bucket if live.spec else 1
     for minute in range(1, TICKS + 1):
         now = T0 + (MINUTES + minute) * MINUTE
-        source.seconds, begun = 0.0, time.perf_counter()
+        source.seconds = source.cpu = 0.0
+        begun, cpu = time.perf_counter(), time.process_time()
         found = collect(parts, store, now + 30_000)
-        took.collect.take(time.perf_counter() - begun - source.seconds)
+        took.collect.take(time.perf_counter() - begun - source.seconds, time.process_time() - cpu - source.cpu)
         with timed(took.closing if (store.scored_through() or 0) % bucket == bucket - MINUTE else took.score):
             run = score(parts, store, live, (), now + 30_000)
         assert run.ticks == 1
@@ -115,17 +117,15 @@ def _ticks(parts: Parts, store: Store, live: Live, source: _Apart) -> _Took:
 
 def _figures(cluster: BenchCluster, took: _Took) -> list[Row]:
     size = f"{cluster.nodes} nodes × 8 GPUs, {cluster.signals} signals, {cluster.series:,} series"
-    minute = max(took.collect.all[-1], 0) + took.closing.seconds
+    kept = f"{took.samples:,} samples a minute"
     return [
-        Row("tick: score", took.score.seconds, "s", 5, note=f"{size}; median {np.median(took.score.all):.2f} s"),
-        Row("tick: score, closing a habit bucket", took.closing.seconds, "s", 5, note="every fifth minute"),
-        Row("tick: identify and commit", took.collect.seconds, "s", note=f"{took.samples:,} samples a minute"),
-        Row(
-            "tick: all but the pull",
-            took.collect.seconds + took.closing.seconds,
-            "s",
-            5,
-            note=f"worst minute {minute:.2f} s",
-        ),
+        Row("tick: score", took.score.seconds, "s", 5, note=f"{size}; {_cpu(took.score)}"),
+        Row("tick: score, closing a habit bucket", took.closing.seconds, "s", 5, note=_cpu(took.closing)),
+        Row("tick: identify and commit", took.collect.seconds, "s", note=f"{kept}; {_cpu(took.collect)}"),
+        Row("tick: all but the pull, at its worst", took.collect.seconds + took.closing.seconds, "s", 5),
         Row("tick: peak memory", peak_gib(), "GiB", 4, note=f"{took.findings} findings open, {took.incidents} changes"),
     ]
+
+
+def _cpu(spent: Spent) -> str:
+    return f"{spent.cpu:.2f} s of CPU; {np.median(spent.all):.2f} s at the median of {len(spent.all)}"
