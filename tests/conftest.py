@@ -16,8 +16,11 @@ MAIN_LINE = "tests/e2e/test_main_line.py"
 def pytest_itemcollected(item: pytest.Item) -> None:
     """End-to-end tests run one after the other on one xdist worker: each starts several processes on a small machine.
 
-    The main line waits in real time for most of a quarter of an hour and has a worker to itself.
+    Every test in tests/e2e is one, marked or not. The main line waits in real time for most of a quarter of an hour
+    and has a worker to itself.
     """
+    if item.nodeid.startswith("tests/e2e/"):
+        item.add_marker(pytest.mark.e2e)
     if item.get_closest_marker("e2e"):
         waits = item.nodeid.startswith(MAIN_LINE)
         item.add_marker(pytest.mark.xdist_group("e2e-main-line" if waits else "e2e"))

@@ -1,8 +1,12 @@
 """Several drills at once, in processes of their own: each is independent of the others."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from anomaly.drill.run import Drilled, drill
@@ -26,7 +30,7 @@ def drill_all(
             done(len(out))
         return out
     # Not forked: the parent may have threads.
-    with ProcessPoolExecutor(min(workers, len(names)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(workers, len(names)), mp_context=get_context("spawn"), initializer=_bound) as pool:
         running = {pool.submit(drill, name, seed, effect, export, plot): at for at, name in enumerate(names)}
         found: dict[int, Drilled] = {}
         try:
@@ -37,3 +41,16 @@ def drill_all(
             pool.shutdown(cancel_futures=True)
             raise
     return [found[at] for at in range(len(names))]
+
+
+def _bound() -> None:
+    """A worker leaves Ctrl-C to its parent and never outlives it: a pool's workers wait for work for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -205,6 +205,7 @@ def _within(lacking: Mapping[str, Ranges], after: Ms, through: Ms) -> tuple[str,
 
 
 def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Sequence[str]) -> TickRecord:
+    covered = tick.coverage if pace.nominal(tick.at) % COVERAGE_EVERY == 0 else {}
     return TickRecord(
         at=tick.at,
         state="",
@@ -214,8 +215,7 @@ def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Seq
         node_scores=tuple(NodeScore(item.node, item.symptom, item.score, item.detector) for item in tick.node_scores),
         coverage=tuple(
             CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
-            for node, ratio in tick.coverage.items()
-            if pace.nominal(tick.at) % COVERAGE_EVERY == 0
+            for node, ratio in covered.items()
         )
         + tuple(CoverageRow(Entity("signal", name), "all", None, "incomplete") for name in lacking),
         outbox=tuple(entries),

@@ -68,12 +68,16 @@ def mark_failed(session: Session, seqs: Iterable[int], now: Ms, next_attempt_at:
 
 
 def live(session: Session, sink: str, now: Ms, resolved_retention_ms: Ms) -> list[OutboxEntry]:
-    """What the sink must be reminded of: each key's newest sent entry, if it fires or was resolved recently."""
+    """What the sink must be reminded of: each key's newest entry, if it was sent and fires or was resolved recently.
+
+    A key whose newest entry is unsent or refused is not reminded of an older state.
+    """
     found = session.rows(
         f"""SELECT {_COLUMNS} FROM (
-              SELECT * FROM outbox WHERE sink = ? AND sent_at IS NOT NULL
+              SELECT * FROM outbox WHERE sink = ?
               QUALIFY row_number() OVER (PARTITION BY key ORDER BY seq DESC) = 1)
-            WHERE resolved_at IS NULL OR resolved_at > ? ORDER BY seq""",  # noqa: S608 — column names of ours
+            WHERE sent_at IS NOT NULL AND (resolved_at IS NULL OR resolved_at > ?)
+            ORDER BY seq""",  # noqa: S608 — column names of ours
         [sink, now - resolved_retention_ms],
     )
     return [OutboxEntry(*fields) for fields in found]
@@ -87,10 +91,13 @@ def backlog(session: Session) -> dict[str, int]:
 
 
 def prune_outbox(session: Session, before: Ms) -> int:
-    """Delete what nobody needs any more: sent or given up before `before`, and not the live state of its key."""
+    """Delete what nobody needs any more: sent or given up before `before`, and not the newest state of its key.
+
+    The newest stays until it was resolved before `before`, refused or not: without it an older state would be live.
+    """
     return session.run(
         """DELETE FROM outbox WHERE coalesce(sent_at, given_up_at) < ? AND seq NOT IN (
-             SELECT max(seq) FROM outbox WHERE sent_at IS NOT NULL GROUP BY sink, key
+             SELECT max(seq) FROM outbox GROUP BY sink, key
              HAVING arg_max(coalesce(resolved_at, 9223372036854775807), seq) >= ?)""",
         [before, before],
     )

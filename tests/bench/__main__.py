@@ -3,12 +3,10 @@
 import argparse
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
 
-from tests.bench.measure import Row, load
+from tests.bench.measure import Row, alone, load
 from tests.bench.suite import QUICK, run
 from tests.needs import MISSING, how_to_install, missing_binaries
 
@@ -40,10 +38,9 @@ def main() -> int:
         if name == "pull" and {"prometheus", "promtool"} & set(missing_binaries()):
             say(f"pull: left out, {MISSING}prometheus; {how_to_install()}")
             continue
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            for row in pool.submit(run, name, options.quick).result():
-                say(f"{row.what}: {_number(row)} {f'({row.wanted}) ' if row.wanted else ''}{row.verdict}  {row.note}")
-                found.append(row)
+        for row in alone(run, name, options.quick):
+            say(f"{row.what}: {_number(row)} {f'({row.wanted}) ' if row.wanted else ''}{row.verdict}  {row.note}")
+            found.append(row)
     say(f"\nload {begun:.2f} at the start, {load():.2f} at the end\n\n{table(found)}")
     if options.json:
         figures = [asdict(row) | {"met": row.met} for row in found]

@@ -1,14 +1,21 @@
 """A row of the benchmark, and how its figures are taken: several repeats, the best of each side."""
 
+import ctypes
 import os
 import resource
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from multiprocessing import get_context
+from typing import Literal, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 REPEATS = 3
 
@@ -70,6 +77,17 @@ def best(work: Callable[[], object], repeats: int = REPEATS) -> float:
         with timed(spent):
             work()
     return spent.seconds
+
+
+def alone(work: Callable[..., T], *args: object) -> T:
+    """What `work` returns in a new process of its own, whose peak memory is nobody else's. It ends when we do."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+        return pool.submit(work, *args).result()
+
+
+def _end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also when we are killed
 
 
 def peak_gib() -> float:

@@ -122,7 +122,7 @@ def _figures(cluster: BenchCluster, took: _Took) -> list[Row]:
         Row("tick: score", took.score.seconds, "s", 5, note=f"{size}; {_cpu(took.score)}"),
         Row("tick: score, closing a habit bucket", took.closing.seconds, "s", 5, note=_cpu(took.closing)),
         Row("tick: identify and commit", took.collect.seconds, "s", note=f"{kept}; {_cpu(took.collect)}"),
-        Row("tick: all but the pull, at its worst", took.collect.seconds + took.closing.seconds, "s", 5),
+        Row("tick: all but the pull, with a bucket closing", took.collect.seconds + took.closing.seconds, "s", 5),
         Row("tick: peak memory", peak_gib(), "GiB", 4, note=f"{took.findings} findings open, {took.incidents} changes"),
     ]
 

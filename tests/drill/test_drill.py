@@ -1,6 +1,10 @@
 """Drills through the production tick: verdicts, what is written, what is sent."""
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +89,30 @@ def test_a_verdict_knows_late_from_missed() -> None:
 def _pipeline(**more: Any) -> Pipeline:
     source = {"seed": 1, "nodes": 16, "faults": 0}
     return Pipeline.model_validate({"cluster": "ours", "packs": ["dcgm"], "simulate": source, **more})
+
+
+def test_workers_end_with_their_parent() -> None:
+    """Killed outright, the command leaves nobody behind."""
+    command = [sys.executable, "-m", "anomaly.cli.main", "drill", "quiet", "gpu_lost"]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        workers = _until(lambda: found if len(found := _workers(parent.pid)) == 2 else None)
+        time.sleep(3)  # a worker follows its parent once it has started
+    finally:
+        parent.kill()
+        parent.wait()
+    _until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def _workers(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def _until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if result := found():
+            return result
+        time.sleep(0.1)
+    raise AssertionError("it never came to that")

@@ -59,6 +59,16 @@ def test_pruning_spares_what_fires_and_what_is_unsent_and_numbers_never_return(s
     assert store.enqueue([entry()]) == [5]
 
 
+def test_a_refused_resolution_hides_what_fired_before_it_also_once_it_is_pruned(store: Store) -> None:
+    """Otherwise an alert that ended would be renewed for ever."""
+    store.enqueue([entry(), entry(resolved_at=T0)])
+    store.mark_sent([1], T0)
+    store.mark_failed([2], T0, None, "400")
+    assert store.live("am", T0, HOUR) == []
+    store.prune(T0 + 200 * HOUR, Keep())
+    assert store.live("am", T0 + 200 * HOUR, HOUR) == []
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12), st.data())
 def test_whatever_fails_each_key_is_sent_in_order_and_nothing_is_lost(
