@@ -15,6 +15,7 @@ from anomaly.denoise.rules import Denoised, denoise
 from anomaly.denoise.world import Memory, World
 from anomaly.detect.codes import Seen
 from anomaly.detect.forest import NodeModel
+from anomaly.detect.frozen import LOOK
 from anomaly.detect.habit import Habit, bucket_length
 from anomaly.detect.profiles import cause_and_hint, profiles
 from anomaly.detect.runs import Run, finding
@@ -25,7 +26,7 @@ from anomaly.features.jobs import Membership, membership
 from anomaly.features.load import WARM_UP
 from anomaly.features.panel import build_panel, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
-from anomaly.judge import LOAD, Ranges, Scene, learn_habits, score_absence, score_signal
+from anomaly.judge import LOAD, UP, Ranges, Scene, learn_habits, score_presence, score_signal
 from anomaly.panels import Panel
 from anomaly.records import Finding, Samples, Topology
 from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion
@@ -53,7 +54,7 @@ class Spec:
 
     @property
     def ring(self) -> Ms:
-        return max(RING, 2 * self.bucket)
+        return max(RING, 3 * self.bucket)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ def _block(
     scene = replace(look(spec, batch.directory, rings, start, back), incomplete=batch.incomplete)
     watched_since = state.watched_since or int(start)
     scored: list[Scored] = []
+    presence: dict[str, Panel] = {}
     codes = dict(state.codes)
     for name, panel in scene.panels.items():
         signal = spec.catalogue[name]
@@ -161,9 +163,9 @@ def _block(
         else:
             codes.pop(name, None)
         scored += verdicts
-        if signal.presence or name == "up":
-            presence = presence_panel(signal, rings[name], batch.directory.signals[name], start)
-            scored += score_absence(signal, presence, scene)
+        if signal.presence or name == UP:
+            presence[name] = presence_panel(signal, rings[name], batch.directory.signals[name], start)
+    scored += score_presence(spec.catalogue, presence, scene)
     second = None
     if model is not None:
         second = second_opinion(spec.catalogue, scene, batch.directory.entities, context.habits, model, at)
@@ -225,6 +227,7 @@ def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms,
         if back is not None and signals[name].codes is None:
             # Coverage looks at four intervals; a value of another signal counts for three.
             lead = 4 * ring.step if name in others else 0
+            lead = max(lead, LOOK * ring.step) if signals[name].restless or name == LOAD else lead
             context = min(since - 4 * ring.step, back - lead - (WARM_UP if name == LOAD else 0))
         panels[name] = build_panel(signals[name], ring, index, since, spec.step, context)
     times = np.unique(np.concatenate([panel.times for panel in panels.values()])) if panels else np.empty(0, np.int64)

@@ -53,4 +53,6 @@ def loudest(world: World, finding: Finding) -> Severity:
     """How loud a case may be that rests on this finding alone."""
     if finding.detector == FOREST:
         return Severity.WARNING if world.now - finding.onset >= LONELY else Severity.INFO
+    if finding.symptom == "presence":
+        return Severity.CRITICAL  # there or not there is no matter of degree: the cause alone decides
     return world.alone.get(finding.signal, Severity.WARNING)

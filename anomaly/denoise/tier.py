@@ -64,7 +64,9 @@ def _judge(world: World, case: Case) -> Case:
         if case.scope == "node":
             severity = min(severity, most, key=_rank)
     if cause == "telemetry":
-        severity = Severity.INFO if case.scope == "node" else Severity.WARNING
+        # A node that nobody scrapes any more may have been taken out on purpose.
+        gone = all(finding.detector == "vanished" for finding in case.findings)
+        severity = Severity.INFO if case.scope == "node" and gone else Severity.WARNING
     ratio = case.effect_ratio()
     if ratio is not None and ratio >= PAGE_RATIO:
         severity = Severity.CRITICAL

@@ -31,9 +31,9 @@ def lost_nodes(up: Panel) -> Absent:
     known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
     new = up.values[:, first:]
     source_alive: Bools = np.any(~np.isnan(new), axis=0)
-    targets = _counts(known, member, len(nodes))
-    down = _counts(known & (np.isnan(new) | (new == 0.0)), member, len(nodes))
-    said = _counts(known & (new == 0.0), member, len(nodes))
+    targets = counts(known, member, len(nodes))
+    down = counts(known & (np.isnan(new) | (new == 0.0)), member, len(nodes))
+    said = counts(known & (new == 0.0), member, len(nodes))
     verdict = np.where(down >= targets, np.where(said > 0, 1.0, np.nan), 0.0)
     score = np.where((targets >= 2) & source_alive[None, :], verdict, np.nan)
     entity_of = {int(code): up.rows.entities[i] for i, code in enumerate(up.rows.entity_code)}
@@ -46,7 +46,7 @@ def silent_targets(up: Panel) -> Absent:
     new = up.values[:, first:]
     known = seen_so_far(np.equal(up.values, 1.0))[:, first:]
     size = int(up.rows.entity_code.max(initial=-1)) + 1
-    alive = _counts(new == 1.0, up.rows.entity_code, size)
+    alive = counts(new == 1.0, up.rows.entity_code, size)
     others = alive[up.rows.entity_code] - (new == 1.0)
     score = np.where(known & (new == 0.0) & (others > 0), 1.0, np.where(new == 1.0, 0.0, np.nan))
     return Absent(up.rows.entities, up.rows.devices, up.times[first:], score)
@@ -62,10 +62,37 @@ def lost_devices(panel: Panel) -> Absent:
     before = seen_so_far(present)[:, first:]
     new = present[:, first:]
     size = int(panel.rows.entity_code.max(initial=-1)) + 1
-    alive = _counts(new, panel.rows.entity_code, size)
+    alive = counts(new, panel.rows.entity_code, size)
     others = alive[panel.rows.entity_code] - new
     score = np.where(new, 0.0, np.where(before & (others > 0), 1.0, np.nan))
     return Absent(panel.rows.entities, panel.rows.devices, panel.times[first:], score)
+
+
+def vanished_nodes(up: Panel) -> Absent:
+    """Nodes that had targets and have none any more, not even one that is down: removed, drained, or a source that
+    lost sight of them. Never hardware; 0 where any target has a sample."""
+    first = up.first
+    nodes, member = np.unique(up.rows.entity_code, return_inverse=True)
+    there = ~np.isnan(up.values)
+    known = seen_so_far(counts(there & (up.values == 1.0), member, len(nodes)) > 0)[:, first:]
+    now = counts(there[:, first:], member, len(nodes)) > 0
+    score = np.where(now, 0.0, np.where(known, 1.0, np.nan))
+    entity_of = {int(code): up.rows.entities[i] for i, code in enumerate(up.rows.entity_code)}
+    return Absent(tuple(entity_of[int(code)] for code in nodes), ("",) * len(nodes), up.times[first:], score)
+
+
+def unseen_devices(panel: Panel, answers: Bools) -> Absent:
+    """Nodes all of whose devices are gone although a target of the node answers (`answers`, rows × new steps): the
+    exporter, the driver or its service, and no single device. 0 where one device reports; NaN where nothing answers."""
+    first = panel.first
+    nodes, member = np.unique(panel.rows.entity_code, return_inverse=True)
+    present = ~np.isnan(panel.values)
+    known = seen_so_far(counts(present, member, len(nodes)) > 0)[:, first:]
+    now = counts(present[:, first:], member, len(nodes)) > 0
+    answered = counts(answers, member, len(nodes)) > 0
+    score = np.where(now, 0.0, np.where(known & answered, 1.0, np.nan))
+    entity_of = {int(code): panel.rows.entities[i] for i, code in enumerate(panel.rows.entity_code)}
+    return Absent(tuple(entity_of[int(code)] for code in nodes), ("",) * len(nodes), panel.times[first:], score)
 
 
 def seen_so_far(flags: Bools) -> Bools:
@@ -74,9 +101,10 @@ def seen_so_far(flags: Bools) -> Bools:
     return out
 
 
-def _counts(flags: Bools, member: NDArray[np.integer[Any]], groups: int) -> Floats:
-    """How many rows of each group are set, groups × columns."""
+def counts(flags: Bools, member: NDArray[np.integer[Any]], groups: int, weights: Ints | None = None) -> Floats:
+    """How many rows of each group are set (or the sum of their `weights`), groups × columns."""
+    amounts = flags if weights is None else np.where(flags, weights, 0)
     out = np.zeros((groups, flags.shape[1]))
     for column in range(flags.shape[1]):
-        out[:, column] = np.bincount(member, weights=flags[:, column], minlength=groups)
+        out[:, column] = np.bincount(member, weights=amounts[:, column], minlength=groups)
     return out

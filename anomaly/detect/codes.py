@@ -7,7 +7,7 @@ import numpy as np
 
 from anomaly.clock import Ms
 from anomaly.panels import Panel
-from anomaly.records import Floats
+from anomaly.records import Floats, Ints
 from anomaly.signals.model import Codes
 
 
@@ -20,11 +20,11 @@ class Seen:
     event: bool
 
 
-def judge(panel: Panel, codes: Codes, seen: Mapping[str, Seen], watched_since: Ms) -> tuple[Floats, dict[str, Seen]]:
+def judge(panel: Panel, codes: Codes, seen: Mapping[str, Seen], watched_since: Ints) -> tuple[Floats, dict[str, Seen]]:
     """(score 1 while an event counts and 0 otherwise, the codes seen after the last step).
 
-    A change of value to a hard code is an event. So is a first sample that shows one, when the device's other signals
-    were watched before (some exporters create the series with the first error); at the very start of watching a code
+    A change of value to a hard code is an event. So is a first sample that shows one, when its node was watched before
+    (some exporters create the series with the first error); when watching begins, at its `watched_since`, a code
     may be days old and is not an event. An event counts for `hold`, or for as long as the gauge shows a lasting code.
     """
     hard = {code for code, _, _ in codes.hard}
@@ -46,7 +46,7 @@ def judge(panel: Panel, codes: Codes, seen: Mapping[str, Seen], watched_since: M
                 continue
             at, code = int(times[j]), int(new[i, j])
             if last is None:
-                last = Seen(code, at, event=code in hard and at > watched_since)
+                last = Seen(code, at, event=code in hard and at > watched_since[i])
             elif code != last.code:
                 last = Seen(code, at, event=code in hard)
             lasts = last.code in codes.lasting or at - last.since < codes.hold

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from anomaly.clock import MINUTE, SECOND, Ms
+from anomaly.detect.frozen import REPEATS
 from anomaly.detect.scored import Direction, Profile
 from anomaly.signals.model import Codes, Signal
 
@@ -10,15 +11,21 @@ LEAST_SAMPLES = 3
 
 GPU_GONE_PERSIST: Ms = 45 * SECOND
 NODE_GONE_PERSIST: Ms = 30 * SECOND
-SILENT_PERSIST: Ms = 5 * MINUTE
+SILENT_PERSIST: Ms = 10 * MINUTE
+"""How long a monitoring fault lasts before it is one: exporters restart, roll-outs take their time."""
+FLAT_PERSIST: Ms = 8 * MINUTE
+"""The same for readings that stand still, which takes a while to see."""
+
+PRESENCE = ("lost", "frozen", "node_lost", "silent", "unseen", "vanished", "flat")
+"""Detectors of what is there, rather than of what it measures."""
 
 
 def profile(signal: Signal, detector: str, step: Ms) -> Profile:
-    """The profile of `detector` (threshold, peers, shift, codes, lost, node_lost, silent) on `signal`."""
+    """The profile of `detector` (threshold, peers, shift, codes, or one of PRESENCE) on `signal`."""
     native = signal.native(step)
     persist, hard, cause, symptom = _terms(signal, detector)
     least = 1 if persist == 0 else 2 if native >= persist else LEAST_SAMPLES
-    presence = detector in ("lost", "node_lost", "silent")
+    presence = detector in PRESENCE
     return Profile(
         signal=signal.name,
         detector=detector,
@@ -31,7 +38,7 @@ def profile(signal: Signal, detector: str, step: Ms) -> Profile:
         persist=persist if persist == 0 else max(persist, (least - 1) * native),
         clear=max(3 * persist // 2, (least - 1) * native) if not presence else max(MINUTE, native),
         least=min(least, 2) if presence else least,
-        uncertainty=native if presence else signal.uncertainty(step),
+        uncertainty=_uncertainty(signal, detector, step),
     )
 
 
@@ -41,8 +48,12 @@ def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
         return GPU_GONE_PERSIST, True, "gpu_lost", "presence"
     if detector == "node_lost":
         return NODE_GONE_PERSIST, True, "node_lost", "presence"
-    if detector == "silent":
+    if detector == "frozen":
+        return 0, False, "gpu_lost", "presence"
+    if detector in ("silent", "unseen", "vanished"):
         return SILENT_PERSIST, False, "telemetry", "presence"
+    if detector == "flat":
+        return FLAT_PERSIST, False, "telemetry", "presence"
     if detector == "codes":
         return 0, True, signal.cause, signal.symptom
     if detector == "threshold" and signal.threshold:
@@ -50,6 +61,12 @@ def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
     if detector == "shift" and signal.shift:
         return signal.shift.persist, False, signal.shift.cause or signal.cause, signal.symptom
     return signal.peers.persist if signal.peers else 2 * MINUTE, False, signal.cause, signal.symptom
+
+
+def _uncertainty(signal: Signal, detector: str, step: Ms) -> Ms:
+    if detector in ("frozen", "flat"):
+        return REPEATS * signal.native(step)
+    return signal.native(step) if detector in PRESENCE else signal.uncertainty(step)
 
 
 def _direction(signal: Signal) -> Direction:
@@ -70,8 +87,12 @@ def detectors_of(signal: Signal) -> tuple[str, ...]:
     ]
     if signal.presence:
         out.append("lost")
+    if signal.presence and signal.restless:
+        out.append("unseen")
+    if signal.restless:
+        out += ["frozen", "flat"]
     if signal.name == "up":
-        out += ["node_lost", "silent"]
+        out += ["node_lost", "silent", "vanished"]
     return tuple(out)
 
 
@@ -93,4 +114,12 @@ def cause_and_hint(codes: Codes | None, found: Profile, observed: float | None, 
         return found.cause, "all its scrape targets are down"
     if found.detector == "silent":
         return found.cause, f"target {device} is down while the node answers"
+    if found.detector == "frozen":
+        return found.cause, f"GPU {device} works and its readings stand still"
+    if found.detector == "flat":
+        return found.cause, "no reading of any of its GPUs changes"
+    if found.detector == "unseen":
+        return found.cause, "none of its GPUs is reported while the node answers"
+    if found.detector == "vanished":
+        return found.cause, "none of its targets is scraped any more"
     return found.cause, ""

@@ -106,6 +106,7 @@ class SignalYaml(_Strict):
     shared_kind: str = ""
     source: str = ""
     presence: bool = False
+    restless: bool = False
     verified: str = ""
 
 
@@ -225,6 +226,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         shared_kind=spec.shared_kind,
         source=spec.source,
         presence=spec.presence,
+        restless=spec.restless,
         verified=spec.verified,
     )
 

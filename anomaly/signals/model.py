@@ -114,6 +114,9 @@ class Signal:
     source: str
     presence: bool
     """Whether a device of this signal that vanishes is a device that vanished."""
+    restless: bool = False
+    """Whether its readings differ from one to the next while the device works: where all of those repeat, the device
+    has frozen."""
     verified: str = field(default="", repr=False)
     """What its names and labels were seen in ("exporter source"); empty: in nothing yet.
 

@@ -27,6 +27,8 @@ KINDS: Mapping[str, dict[str, Any]] = {
     "xid": {"cause": "gpu_lost", "symptom": "presence", "device": "3", "detector": "codes", "hard": True},
     "up": {"cause": "node_lost", "symptom": "presence", "detector": "node_lost", "hard": True},
     "silent": {"cause": "telemetry", "symptom": "presence", "device": "dcgm-exporter", "detector": "silent"},
+    "vanished": {"cause": "telemetry", "symptom": "presence", "detector": "vanished"},
+    "frozen": {"cause": "gpu_lost", "symptom": "presence", "device": "3", "detector": "frozen"},
 }
 
 
@@ -37,7 +39,7 @@ def find(signal: str, node: str, at: float, **more: Any) -> Finding:
     hard = bool(kind.get("hard", False))
     return Finding(
         entity=Entity("node", node),
-        signal="up" if signal == "silent" else signal,
+        signal={"silent": "up", "vanished": "up", "frozen": "gpu_power"}.get(signal, signal),
         device=kind.get("device", ""),
         detector=kind.get("detector", "peers"),
         cause=kind["cause"],

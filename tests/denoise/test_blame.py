@@ -49,7 +49,7 @@ def test_what_began_long_after_explains_nothing() -> None:
 def test_missing_metrics_explain_nothing() -> None:
     days = Days()
     days.run(0, 15, [find("silent", "n2", -20), slow("train-a", 0)])
-    assert days.open()["node/n2"].severity == "info"
+    assert days.open()["node/n2"].severity == "warning"
     assert days.open()["job/train-a"].severity == "critical"
 
 

@@ -125,10 +125,10 @@ def test_maintenance_silences_everything_and_boot_only_what_is_soft() -> None:
     assert [drop.reason for drop in days.last.dropped] == []  # type: ignore[union-attr]
 
 
-def test_a_missing_exporter_is_a_note_on_its_node() -> None:
+def test_a_missing_exporter_is_a_ticket_on_its_node() -> None:
     days = Days()
     days.run(0, 10, [find("silent", "n2", 0)])
-    assert days.open()["node/n2"].severity is Severity.INFO
+    assert days.open()["node/n2"].severity is Severity.WARNING
     assert days.open()["node/n2"].cause == "telemetry"
 
 

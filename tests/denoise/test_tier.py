@@ -34,7 +34,10 @@ def test_the_more_specific_cause_and_facts_before_statistics(signals: tuple[str,
         (("xid",), "critical"),
         (("load_per_core",), "info"),
         (("load_per_core", "gpu_temp"), "warning"),
-        (("silent",), "info"),
+        (("silent",), "warning"),
+        (("vanished",), "info"),
+        (("vanished", "silent"), "warning"),
+        (("frozen",), "critical"),
     ],
 )
 def test_by_cause(signals: tuple[str, ...], severity: str) -> None:

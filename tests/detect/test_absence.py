@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from anomaly.detect.absence import Absent, lost_devices, lost_nodes, silent_targets
+from anomaly.detect.absence import Absent, lost_devices, lost_nodes, silent_targets, unseen_devices, vanished_nodes
 from tests.features.builders import NAN, panel
 
 DCGM, NODE = "dcgm", "node"
@@ -21,6 +21,15 @@ def silent(values: Values, first: int = 1) -> dict[str, list[float]]:
 
 def gpus_lost(values: Values, first: int = 1) -> dict[str, list[float]]:
     return _by_name(lost_devices(panel("gpu_temp", list(values), list(values.values()), first)))
+
+
+def vanished(values: Values, first: int = 1) -> dict[str, list[float]]:
+    return _by_name(vanished_nodes(panel("up", list(values), list(values.values()), first)))
+
+
+def unseen(values: Values, answers: Sequence[bool], first: int = 1) -> dict[str, list[float]]:
+    found = panel("gpu_temp", list(values), list(values.values()), first)
+    return _by_name(unseen_devices(found, np.tile(np.array(answers), (len(values), 1))))
 
 
 def _by_name(found: Absent) -> dict[str, list[float]]:
@@ -101,3 +110,22 @@ def test_a_gpu_that_never_was_is_not_missed_and_one_that_comes_back_is_there() -
     found = gpus_lost(values)
     assert same(found["a/1"], [NAN, 0])
     assert found["a/2"] == [1, 0]
+
+
+def test_a_node_that_leaves_discovery_vanishes_and_one_that_is_down_does_not() -> None:
+    values: Values = {("a", DCGM): [1, NAN, 1], ("a", NODE): [1, NAN, NAN], ("b", NODE): [1, 0, 0]}
+    assert vanished(values) == {"a": [1, 0], "b": [0, 0]}
+
+
+def test_a_node_never_seen_up_does_not_vanish() -> None:
+    assert same(vanished({("a", NODE): [0, NAN], ("b", NODE): [1, 1]})["a"], [NAN])
+
+
+def test_all_gpus_gone_while_the_node_answers_is_the_exporter() -> None:
+    values: Values = {("a", "0"): [60, NAN, NAN, 61], ("a", "1"): [60, NAN, NAN, NAN]}
+    assert unseen(values, [True, True, True]) == {"a": [1, 1, 0]}
+
+
+def test_all_gpus_gone_with_their_node_says_nothing_here() -> None:
+    values: Values = {("a", "0"): [60, NAN, NAN], ("a", "1"): [60, NAN, NAN]}
+    assert same(unseen(values, [False, False])["a"], [NAN, NAN])

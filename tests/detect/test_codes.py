@@ -19,7 +19,7 @@ def scores(
     values: Sequence[float], first: int = 0, seen: dict[str, Seen] | None = None, watched: int = 0
 ) -> list[float]:
     assert CODES is not None
-    found: list[float] = judge(_panel(values, first), CODES, seen or {}, watched)[0][0].tolist()
+    found: list[float] = judge(_panel(values, first), CODES, seen or {}, np.array([watched]))[0][0].tolist()
     return found
 
 
@@ -71,15 +71,15 @@ def test_a_code_seen_before_a_restart_is_not_seen_again() -> None:
     """State from before, panel with or without the old samples: the same verdicts, and the same state."""
     assert CODES is not None
     values = [0.0, 0, 48, 48, 48, 48, 0, 48, 48]
-    at_once, state_at_once = judge(_panel(values), CODES, {}, 0)
+    at_once, state_at_once = judge(_panel(values), CODES, {}, np.zeros(2, np.int64))
     for cut in range(1, len(values)):
-        before, seen = judge(_panel(values[:cut]), CODES, {}, 0)
-        after, state = judge(_panel(values, first=cut), CODES, seen, 0)
+        before, seen = judge(_panel(values[:cut]), CODES, {}, np.zeros(2, np.int64))
+        after, state = judge(_panel(values, first=cut), CODES, seen, np.zeros(2, np.int64))
         np.testing.assert_array_equal(np.concatenate([before, after], axis=1), at_once)
         assert state == state_at_once
 
 
 def test_only_what_shows_a_code_is_remembered() -> None:
     assert CODES is not None
-    _, seen = judge(panel("xid", [("a", "0"), ("b", "0")], [[0, 79], [0, 0]]), CODES, {}, 0)
+    _, seen = judge(panel("xid", [("a", "0"), ("b", "0")], [[0, 79], [0, 0]]), CODES, {}, np.zeros(2, np.int64))
     assert seen == {KEY: Seen(79, 2 * STEP, True)}

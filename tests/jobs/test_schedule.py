@@ -37,6 +37,7 @@ def test_the_first_run_is_at_once_and_soon_means_now() -> None:
     table = Timetable([Job("one", 60 * MINUTE, lambda: ran.append(datetime.now(UTC)))], Told())
     table.start()
     wait_for(lambda: len(ran) == 1)
+    assert table.wait(20)
     table.soon("one")
     wait_for(lambda: len(ran) == 2)
     table.stop()
@@ -99,6 +100,7 @@ def test_a_clock_that_is_set_back_wakes_everybody() -> None:
     table = Timetable([Job("one", 60 * MINUTE, lambda: runs.append(1))], Told())
     table.start()
     wait_for(lambda: len(runs) == 1)
+    assert table.wait(20)
     assert not table.look_at_clock()
     table._ahead += 2 * 60 * MINUTE
     assert table.look_at_clock()

@@ -82,12 +82,14 @@ def xid(cluster: Cluster, event: Event) -> None:
 
 
 def gpu_freezes(cluster: Cluster, event: Event) -> None:
-    """After XID 79 the exporter repeats the last temperature, power, utilisation and clock."""
+    """After XID 79 the exporter repeats the last temperature, power, utilisation and clock; the memory in use is left
+    out, unless `complete`."""
     where = cluster.columns(event["at"], event.get("until"))
     for key in _gpus(cluster, event):
         for name in ("gpu_temp", "gpu_power", "gpu_util", "sm_clock"):
             cluster.gauges[name][key][where] = cluster.gauges[name][key][where.start]
-        cluster.gauges["framebuffer_used"][key][where] = np.nan
+        if not event.get("complete"):
+            cluster.gauges["framebuffer_used"][key][where] = np.nan
 
 
 def memory_error(cluster: Cluster, event: Event) -> None:
@@ -99,6 +101,19 @@ def memory_error(cluster: Cluster, event: Event) -> None:
 def nodes_vanish(cluster: Cluster, event: Event) -> None:
     """All targets of the nodes stop answering."""
     cluster.silence(_nodes(cluster, event), cluster.during(event["at"], event.get("until")))
+
+
+def nodes_forgotten(cluster: Cluster, event: Event) -> None:
+    """Nobody scrapes the nodes any more: their targets are not down, they are gone."""
+    nodes_vanish(cluster, event)
+    for (node, _), values in cluster.gauges["up"].items():
+        if node in _nodes(cluster, event):
+            values[cluster.during(event["at"], event.get("until"))] = np.nan
+
+
+def nodes_join(cluster: Cluster, event: Event) -> None:
+    """The nodes are not there before."""
+    nodes_forgotten(cluster, {**event, "at": -1e6, "until": event["at"]})
 
 
 def nodes_reboot(cluster: Cluster, event: Event) -> None:
@@ -238,6 +253,8 @@ HAPPENINGS: dict[str, Callable[[Cluster, Event], None]] = {
     "xid": xid,
     "memory error": memory_error,
     "nodes vanish": nodes_vanish,
+    "nodes forgotten": nodes_forgotten,
+    "nodes join": nodes_join,
     "nodes reboot": nodes_reboot,
     "exporter down": exporter_down,
     "collector fails": collector_fails,
