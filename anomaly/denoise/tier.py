@@ -67,12 +67,19 @@ def _judge(world: World, case: Case) -> Case:
         # A node that nobody scrapes any more may have been taken out on purpose.
         gone = all(finding.detector == "vanished" for finding in case.findings)
         severity = Severity.INFO if case.scope == "node" and gone else Severity.WARNING
+    if cause == "node_lost" and case.scope == "group" and _drained(world, case):
+        severity = Severity.WARNING
     ratio = case.effect_ratio()
     if ratio is not None and ratio >= PAGE_RATIO:
         severity = Severity.CRITICAL
     elif ratio is not None and ratio >= TICKET_RATIO:
         severity = max(severity, Severity.WARNING, key=_rank)
     return replace(case, cause=cause, severity=severity)
+
+
+def _drained(world: World, case: Case) -> bool:
+    """Nodes that go together while no job works on any of them, though jobs are known: maintenance, more likely."""
+    return bool(world.jobs) and not any(world.jobs_of(node) for node in case.nodes)
 
 
 def _rank(severity: Severity) -> int:

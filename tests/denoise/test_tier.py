@@ -50,3 +50,14 @@ def test_by_cause(signals: tuple[str, ...], severity: str) -> None:
 def test_by_impact(by: float, severity: Severity) -> None:
     judged = tier(world(5), (case("load_per_core", effects=(slow("train-a", 0, by),)),))[0]
     assert judged.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("jobs", "severity"),
+    [({}, "critical"), ({"train-a": {"n5", "n6"}}, "critical"), ({"train-b": {"n1", "n2"}}, "warning")],
+)
+def test_nodes_that_go_together_page_unless_they_were_drained(jobs: dict[str, set[str]], severity: str) -> None:
+    found = tuple(find("up", node, 0) for node in ("n5", "n6", "n7"))
+    gone = Case("group", Entity("rack", "rack-2"), found, ("n5", "n6", "n7"))
+    known = {job: frozenset(nodes) for job, nodes in jobs.items()}
+    assert tier(world(5, jobs=known), (gone,))[0].severity == severity
