@@ -82,8 +82,9 @@ def _first_real(real: Bools, begin: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def frozen_devices(still: Stillness, busy: Bools, gone: Bools, rows: Rows) -> Floats:
-    """1 where a working device has frozen while a neighbour's readings move, or while other fields of it vanished; 0
-    where its readings move; NaN for no verdict.
+    """1 where a device has frozen at work while a neighbour's readings move, or while other fields of it vanished; 0
+    where its readings move; NaN for no verdict. Repetitions from before it worked do not count: idle devices repeat,
+    and utilisation rises a refresh before power and temperature.
 
     A refresh slower than the grid repeats readings too: REPEATS counts refreshes as the busy devices of other nodes
     show them.
@@ -92,8 +93,9 @@ def frozen_devices(still: Stillness, busy: Bools, gone: Bools, rows: Rows) -> Fl
     size = int(member.max(initial=-1)) + 1
     moving = still.present & (repeats < REPEATS // 2)
     company = counts(moving, member, size)[member] - moving > 0
-    lasting = repeats >= _needed(still, busy, member, size)
-    frozen = still.present & busy & ((lasting & company) | (gone & (repeats >= FEW)))
+    at_work = np.minimum(repeats, _run(busy) - 1)
+    lasting = at_work >= _needed(still, busy, member, size)
+    frozen = still.present & ((lasting & company) | (gone & (at_work >= FEW)))
     return np.where(frozen, 1.0, np.where(still.present & (repeats == 0), 0.0, np.nan))
 
 
@@ -111,6 +113,13 @@ def frozen_nodes(still: Stillness, busy: Bools, gone: Bools, rows: Rows, times: 
     of = {int(code): rows.entities[i] for i, code in enumerate(member)}
     nodes = sorted(of)
     return Absent(tuple(of[code] for code in nodes), ("",) * len(nodes), times, score[nodes])
+
+
+def _run(flags: Bools) -> Ints:
+    """For how many steps up to each the flag has been set without a break."""
+    place = np.arange(flags.shape[1])
+    last: Ints = place - np.maximum.accumulate(np.where(flags, -1, place), axis=1)
+    return last
 
 
 def _needed(still: Stillness, busy: Bools, member: NDArray[np.integer[Any]], size: int) -> Floats:

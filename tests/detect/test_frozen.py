@@ -82,6 +82,16 @@ def test_what_idles_may_stand_still(tables: list[Floats]) -> None:
     assert not (verdicts(tables, busy=False)[1]["a"] == 1).any()
 
 
+def test_what_idled_and_begins_to_work_is_not_frozen_by_its_idle_hours(tables: list[Floats]) -> None:
+    """Seen on a real A100: an hour without a change, then utilisation a refresh before power and temperature."""
+    freeze(tables, [1], since=2)
+    busy = np.ones(tables[0].shape, bool)
+    busy[1, :30] = False
+    devices = frozen_devices(stillness(tables), busy, np.zeros(busy.shape, bool), rows())
+    assert not (devices[1, : 30 + REPEATS] == 1).any()
+    assert (devices[1, 30 + REPEATS :] == 1).all()
+
+
 def test_one_reading_alone_may_stand_still(tables: list[Floats]) -> None:
     tables[0][1, :] = 65.0
     assert not (verdicts(tables)[0] == 1).any()
