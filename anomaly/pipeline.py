@@ -21,6 +21,7 @@ from anomaly.detect.profiles import cause_and_hint, profiles
 from anomaly.detect.runs import Run, finding
 from anomaly.detect.runs import advance as advance_runs
 from anomaly.detect.scored import Profile, Scored
+from anomaly.features.align import at_times
 from anomaly.features.index import Directory, SeriesIndex
 from anomaly.features.jobs import Membership, membership
 from anomaly.features.load import WARM_UP
@@ -295,6 +296,7 @@ def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Ma
         },
         booted=_booted(scene, at),
         coverage=coverage,
+        maintenance=_maintained(spec, scene, at) - {node for nodes in jobs.values() for node in nodes},
         stirring=_stirring(runs),
     )
 
@@ -319,6 +321,18 @@ def _booted(scene: Scene, at: Ms) -> dict[str, Ms]:
         return {}
     values = panel.values[:, column]
     return {panel.rows.entities[i].name: int(values[i] * 1000) for i in np.flatnonzero(~np.isnan(values)).tolist()}
+
+
+def _maintained(spec: Spec, scene: Scene, at: Ms) -> frozenset[str]:
+    """The nodes that people have taken out of service, as their scheduler says."""
+    out: set[str] = set()
+    for name, panel in scene.panels.items():
+        if not spec.catalogue[name].drains or len(panel.times) < 2:
+            continue
+        tolerance = 4 * int(panel.times[1] - panel.times[0])
+        said = at_times(panel.values, panel.times, np.array([at]), tolerance)[:, 0] >= 1.0
+        out |= {panel.rows.entities[i].name for i in np.flatnonzero(said).tolist()}
+    return frozenset(out)
 
 
 def _coverage(directory: Directory, scene: Scene, at: Ms) -> dict[str, float]:

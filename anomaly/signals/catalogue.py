@@ -107,6 +107,7 @@ class SignalYaml(_Strict):
     source: str = ""
     presence: bool = False
     restless: bool = False
+    drains: bool = False
     verified: str = ""
 
 
@@ -227,6 +228,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         source=spec.source,
         presence=spec.presence,
         restless=spec.restless,
+        drains=spec.drains,
         verified=spec.verified,
     )
 

@@ -117,6 +117,8 @@ class Signal:
     restless: bool = False
     """Whether its readings differ from one to the next while the device works: where all of those repeat, the device
     has frozen."""
+    drains: bool = False
+    """Whether 1 says that people have taken the node out of service."""
     verified: str = field(default="", repr=False)
     """What its names and labels were seen in ("exporter source"); empty: in nothing yet.
 

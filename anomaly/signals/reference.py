@@ -129,6 +129,8 @@ def _judged(signal: Signal) -> str:
         parts.append(_codes(signal.codes))
     if signal.presence or signal.name == "up":
         parts.append("absence")
+    if signal.drains:
+        return "1 takes the node out: without a job, nothing is said of it"
     if signal.restless:
         parts.append("standing still at load")
     return f"{'; '.join(parts)}; alone {signal.alone.value}" if parts else ""

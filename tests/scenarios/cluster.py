@@ -90,7 +90,7 @@ class Cluster:
         """No samples of the nodes' targets (or one of them), and `up` says 0."""
         for name, series in (*self.gauges.items(), *self.rates.items()):
             of = DCGM if name in GPU_GAUGES + GPU_COUNTERS else NODE
-            if name in ("iteration_seconds", "up") or (target is not None and of != target):
+            if name in ("iteration_seconds", "up", "kube_cordoned") or (target is not None and of != target):
                 continue
             for key, values in series.items():
                 if key[0] in nodes:
@@ -122,7 +122,7 @@ def healthy(
     names = tuple(f"node-{i + 1}" for i in range(nodes))
     times = np.arange(ORIGIN + STEP, minute(minutes) + 1, STEP, dtype=np.int64)
     cluster = Cluster(names, gpus, rails, times, tuple(jobs), groups, np.random.default_rng(seed))
-    for name in (*GPU_GAUGES, *HOST_GAUGES, "up", "storage_p99", "iteration_seconds"):
+    for name in (*GPU_GAUGES, *HOST_GAUGES, "up", "storage_p99", "iteration_seconds", "kube_cordoned"):
         cluster.gauges[name] = {}
     for name in (*GPU_COUNTERS, *RAIL_COUNTERS):
         cluster.rates[name] = {}

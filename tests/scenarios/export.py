@@ -103,6 +103,8 @@ def _labelled(cluster: Cluster, name: str, key: Key, values: Floats) -> list[tup
     if name == "up":
         port = 9400 if device == DCGM else 9100
         return [({"job": device, "instance": f"{owner}:{port}"}, values)]
+    if name == "kube_cordoned":
+        return [({"node": owner, "instance": "10.0.0.9:8080"}, values)]
     if name == "storage_p99":
         return [({"instance": f"{owner}:9567", "vol_name": device}, values)]
     labels = {"job": "node-exporter", "instance": f"{owner}:9100"}

@@ -103,6 +103,13 @@ def nodes_vanish(cluster: Cluster, event: Event) -> None:
     cluster.silence(_nodes(cluster, event), cluster.during(event["at"], event.get("until")))
 
 
+def nodes_cordoned(cluster: Cluster, event: Event) -> None:
+    """The scheduler gives the nodes no new work."""
+    during = cluster.during(event["at"], event.get("until"))
+    for node in cluster.nodes:
+        cluster.gauges["kube_cordoned"][node, ""] = np.where(during & (node in _nodes(cluster, event)), 1.0, 0.0)
+
+
 def nodes_forgotten(cluster: Cluster, event: Event) -> None:
     """Nobody scrapes the nodes any more: their targets are not down, they are gone."""
     nodes_vanish(cluster, event)
@@ -253,6 +260,7 @@ HAPPENINGS: dict[str, Callable[[Cluster, Event], None]] = {
     "xid": xid,
     "memory error": memory_error,
     "nodes vanish": nodes_vanish,
+    "nodes cordoned": nodes_cordoned,
     "nodes forgotten": nodes_forgotten,
     "nodes join": nodes_join,
     "nodes reboot": nodes_reboot,

@@ -19,7 +19,7 @@ from tests.scenarios.cluster import ORIGIN, STEP, Cluster, JobPlan, healthy, min
 from tests.scenarios.export import Exported, export
 from tests.scenarios.happenings import HAPPENINGS
 
-PACKS = ("dcgm", "node", "rdma", "storage", "training")
+PACKS = ("dcgm", "node", "rdma", "storage", "training", "kubernetes")
 
 
 @dataclass(frozen=True)

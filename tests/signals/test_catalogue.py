@@ -51,14 +51,14 @@ def test_patience_is_at_least_the_samples_it_takes(step: int) -> None:
         native = CATALOGUE[found.signal].native(step)
         if not found.persist:
             assert found.least == 1
-        elif found.detector not in ("lost", "node_lost", "silent"):
+        elif found.detector not in PRESENCE:
             assert found.persist >= (found.least - 1) * native
         assert found.uncertainty >= native
 
 
 def test_clearing_takes_longer_than_finding() -> None:
     for found in profiles(CATALOGUE.signals, 15_000).values():
-        assert found.clear >= found.persist or found.detector in ("lost", "node_lost", "silent")
+        assert found.clear >= found.persist or found.detector in PRESENCE
 
 
 def test_a_signal_is_pulled_no_finer_than_its_exporter_refreshes_it() -> None:
