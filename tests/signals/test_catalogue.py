@@ -6,7 +6,7 @@ import pytest
 
 from anomaly.causes import FAMILIES
 from anomaly.clock import MINUTE
-from anomaly.detect.profiles import detectors_of, profile, profiles
+from anomaly.detect.profiles import PRESENCE, detectors_of, profile, profiles
 from anomaly.errors import ConfigError
 from anomaly.signals.catalogue import load_catalogue, pack_names
 from tests.features.builders import CATALOGUE
