@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anomaly.clock import Ms
-from anomaly.detect import absence, codes, frozen, peers, shift, threshold
+from anomaly.detect import codes, peers, shift, threshold
 from anomaly.detect.codes import Seen
 from anomaly.detect.habit import Habit, close_bucket, no_habit, usual
 from anomaly.detect.profiles import profile
@@ -21,14 +21,7 @@ from anomaly.features.levels import peer_levels
 from anomaly.features.load import busy_mask
 from anomaly.panels import Panel, Rows
 from anomaly.records import Bools, Floats, Ints
-from anomaly.signals.catalogue import Catalogue
 from anomaly.signals.model import Peers, Shift, Signal
-
-LOAD = "gpu_util"
-"""The signal that says who works."""
-
-UP = "up"
-"""The signal that says which targets answer."""
 
 Ranges = tuple[tuple[Ms, Ms], ...]
 """(first, last) instants, both inclusive."""
@@ -46,17 +39,23 @@ class Scene:
     """Kind of node (SKU) per entity code."""
     residuals: dict[str, tuple[Ints, Floats, Floats]] = field(default_factory=dict)
     """Per signal (times, residual, spread) as worked out so far: verdicts, habits and the forest share them."""
+    full: Mapping[str, float] = field(default_factory=dict)
+    """Per signal of load what it says of a device that always works (1 for a ratio); 100 where nothing is said."""
     incomplete: Mapping[str, Ranges] = field(default_factory=dict)
     """Signal → where its source's answers were incomplete."""
 
     def doubtful(self, signal: Signal, times: Ints) -> Bools | None:
         """The times at which the signal, or what its load gate rests on, was read incompletely; None for none."""
-        names = (signal.name, LOAD) if signal.gate == "load" else (signal.name,)
+        names = (signal.name, signal.load) if signal.gate == "load" else (signal.name,)
         ranges = [found for name in names for found in self.incomplete.get(name, ())]
         if not ranges:
             return None
         out: Bools = np.any([(times >= first) & (times <= last) for first, last in ranges], axis=0)
         return out
+
+    def busy(self, load: str, rows: Rows, times: Ints, *, per_device: bool) -> Bools | None:
+        """rows × times: who works, as the signal `load` says; None where there is no such signal."""
+        return busy_mask(self.panels.get(load), rows, times, per_device, self.full.get(load, 100.0))
 
     def job_of(self, rows: Rows, times: Ints) -> NDArray[np.int32]:
         return self.members.of(rows.entity_code, times)
@@ -70,7 +69,7 @@ def eligible(signal: Signal, panel: Panel, scene: Scene) -> Bools | None:
     """Who may be judged at which column: the working GPUs of a load-gated signal; None for everybody."""
     if signal.gate != "load":
         return None
-    return busy_mask(scene.panels.get(LOAD), panel.rows, panel.times, per_device=signal.peers_scheme == "gpu")
+    return scene.busy(signal.load, panel.rows, panel.times, per_device=signal.peers_scheme == "gpu")
 
 
 def residual_panel(signal: Signal, spec: Peers, panel: Panel, scene: Scene, first: int) -> tuple[Floats, Floats]:
@@ -152,16 +151,16 @@ def score_signal(
         score = np.where(_may_shift(signal, signal.shift, panel, scene, alone)[:, panel.first :], score, np.nan)
         out.append(_scored(signal, "shift", scene, panel, score, values, expected))
     if signal.codes is not None:
-        since = _watched_since(panel, scene, watched_since) + 2 * signal.native(scene.step)
+        since = _watched_since(signal, panel, scene, watched_since) + 2 * signal.native(scene.step)
         score, after = codes.judge(panel, signal.codes, seen, since)
         out.append(_scored(signal, "codes", scene, panel, score, values, np.zeros(values.shape)))
     return out, after
 
 
-def _watched_since(panel: Panel, scene: Scene, begin: Ms) -> Ints:
+def _watched_since(signal: Signal, panel: Panel, scene: Scene, begin: Ms) -> Ints:
     """Since when each row's node has been watched: from `begin`, or since it joined, as the signal of load shows."""
     out = np.full(len(panel.rows), begin, np.int64)
-    load = scene.panels.get(LOAD)
+    load = scene.panels.get(signal.load)
     if load is None or not len(load.rows) or not len(load.times):
         return out
     there = ~np.isnan(load.values)
@@ -195,92 +194,6 @@ def _scored(
     found = profile(signal, detector, scene.step)
     doubtful = scene.doubtful(signal, panel.new_times)
     return Scored(found, rows.keys, rows.entities, rows.devices, panel.new_times, score, observed, expected, doubtful)
-
-
-def score_presence(catalogue: Catalogue, presence: Mapping[str, Panel], scene: Scene) -> list[Scored]:
-    """What is there at all, from raw values: lost nodes, silent targets, vanished devices, and what stands still.
-
-    No verdict where the source's answer was incomplete: what is missing there may well exist.
-    """
-    out: list[Scored] = []
-    up = presence.get(UP)
-    for name, panel in presence.items():
-        signal = catalogue[name]
-        if not len(panel.rows) or not len(panel.new_times):
-            continue
-        if name == UP:
-            found = {
-                "node_lost": absence.lost_nodes(panel),
-                "silent": absence.silent_targets(panel),
-                "vanished": absence.vanished_nodes(panel),
-            }
-        else:
-            found = {"lost": absence.lost_devices(panel)}
-            if signal.restless and up is not None:
-                found["unseen"] = absence.unseen_devices(panel, _answers(up, panel))
-        out += [_absent(signal, detector, absent, panel.rows, scene) for detector, absent in found.items()]
-    return out + _score_stillness(catalogue, presence, scene)
-
-
-def _answers(up: Panel, panel: Panel) -> Bools:
-    """rows × new steps: whether some target of the row's node is up."""
-    codes, rows = up.rows.entity_code, panel.rows.entity_code
-    size = int(max(codes.max(initial=-1), rows.max(initial=-1))) + 1
-    alive = absence.counts(up.values == 1.0, codes, size)[rows]
-    answers: Bools = at_times(alive, up.times, panel.new_times, _tolerance(up)) > 0
-    return answers
-
-
-def _score_stillness(catalogue: Catalogue, presence: Mapping[str, Panel], scene: Scene) -> list[Scored]:
-    """Devices and nodes whose readings stand still at load; told of the restless signal that most devices have."""
-    panels = [panel for name, panel in scene.panels.items() if catalogue[name].restless and len(panel.rows)]
-    if len(panels) < frozen.LEAST_SIGNALS or LOAD not in scene.panels:
-        return []
-    base = max(panels, key=lambda panel: len(panel.rows))
-    signal, rows = catalogue[base.signal], base.rows
-    busy = busy_mask(scene.panels[LOAD], rows, base.times, per_device=True)
-    if busy is None or not len(base.new_times):
-        return []
-    tables = [
-        at_times(take_rows(panel.values, row_lookup(panel.rows, rows, per_device=True)), panel.times, base.times, 0)
-        for panel in panels
-    ]
-    gone = np.zeros(base.values.shape, bool)
-    for name, panel in presence.items():
-        if name != UP and not catalogue[name].restless and len(panel.rows):
-            there = ~np.isnan(panel.values)
-            absent = np.where(absence.seen_so_far(there) & ~there, 1.0, 0.0)
-            places = row_lookup(panel.rows, rows, per_device=True)
-            gone |= at_times(take_rows(absent, places), panel.times, base.times, _tolerance(panel)) == 1.0
-    still = frozen.stillness(tables)
-    score = frozen.frozen_devices(still, busy, gone, rows)[:, base.first :]
-    whole = frozen.frozen_nodes(still, busy, gone, rows, base.times)
-    doubtful = scene.doubtful(signal, base.new_times)
-    if doubtful is not None:
-        score = np.where(doubtful, np.nan, score)
-    observed = np.where(np.isnan(score), np.nan, base.new_values)
-    nothing = np.full(score.shape, np.nan)
-    of = profile(signal, "frozen", scene.step)
-    return [
-        Scored(of, rows.keys, rows.entities, rows.devices, base.new_times, score, observed, nothing, doubtful),
-        _absent(signal, "flat", replace(whole, times=base.new_times, score=whole.score[:, base.first :]), rows, scene),
-    ]
-
-
-def _tolerance(panel: Panel) -> Ms:
-    return 2 * int(panel.times[1] - panel.times[0]) if len(panel.times) > 1 else 0
-
-
-def _absent(signal: Signal, detector: str, absent: absence.Absent, rows: Rows, scene: Scene) -> Scored:
-    doubtful = scene.doubtful(signal, absent.times)
-    if absent.entities is rows.entities:
-        keys = rows.keys
-    else:
-        keys = tuple(f"{entity}|{device}" for entity, device in zip(absent.entities, absent.devices, strict=True))
-    nothing = np.full(absent.score.shape, np.nan)
-    score = absent.score if doubtful is None else np.where(doubtful, np.nan, absent.score)
-    found = profile(signal, detector, scene.step)
-    return Scored(found, keys, absent.entities, absent.devices, absent.times, score, nothing, nothing, doubtful)
 
 
 def learn_habits(

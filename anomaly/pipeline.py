@@ -27,8 +27,9 @@ from anomaly.features.jobs import Membership, membership
 from anomaly.features.load import WARM_UP
 from anomaly.features.panel import build_panel, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
-from anomaly.judge import LOAD, UP, Ranges, Scene, learn_habits, score_presence, score_signal
+from anomaly.judge import Ranges, Scene, learn_habits, score_signal
 from anomaly.panels import Panel
+from anomaly.presence import UP, score_presence
 from anomaly.records import Finding, Samples, Topology
 from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion
 from anomaly.signals.catalogue import Catalogue
@@ -218,7 +219,8 @@ def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms,
     """
     panels: dict[str, Panel] = {}
     signals = spec.catalogue.signals
-    others = {LOAD} | {other for signal in signals.values() for other, _ in signal.equal}
+    loads = {signal.load for signal in signals.values()}
+    others = loads | {other for signal in signals.values() for other, _ in signal.equal}
     others |= {other for signal in signals.values() if signal.shift for other, _ in signal.shift.when}
     for name, ring in rings.items():
         index = directory.signals.get(name)
@@ -228,13 +230,15 @@ def look(spec: Spec, directory: Directory, rings: Mapping[str, Ring], since: Ms,
         if back is not None and signals[name].codes is None:
             # Coverage looks at four intervals; a value of another signal counts for three.
             lead = 4 * ring.step if name in others else 0
-            lead = max(lead, LOOK * ring.step) if signals[name].restless or name == LOAD else lead
-            context = min(since - 4 * ring.step, back - lead - (WARM_UP if name == LOAD else 0))
+            lead = max(lead, LOOK * ring.step) if signals[name].restless or name in loads else lead
+            context = min(since - 4 * ring.step, back - lead - (WARM_UP if name in loads else 0))
         panels[name] = build_panel(signals[name], ring, index, since, spec.step, context)
     times = np.unique(np.concatenate([panel.times for panel in panels.values()])) if panels else np.empty(0, np.int64)
     if back is not None:
         times = times[max(0, int(np.searchsorted(times, back, side="right")) - 1) :]
-    return Scene(spec.step, spec.bucket, panels, _membership(spec, directory, rings, times), _kinds(spec, directory))
+    full = {name: 1.0 for name in loads if name in signals and signals[name].unit == "ratio"}
+    members = _membership(spec, directory, rings, times)
+    return Scene(spec.step, spec.bucket, panels, members, _kinds(spec, directory), full=full)
 
 
 def _membership(spec: Spec, directory: Directory, rings: Mapping[str, Ring], times: NDArray[np.int64]) -> Membership:

@@ -25,8 +25,8 @@ FEW = 2
 LOOK = 20
 """Steps that are looked back over, the current one included."""
 
-LEAST_SIGNALS = 2
-"""One reading alone may well stay the same (a temperature in whole degrees)."""
+LEAST_SIGNALS = 3
+"""One or two readings may well stay the same (temperature in whole degrees, the power of a light and steady load)."""
 
 
 @dataclass(frozen=True, slots=True)

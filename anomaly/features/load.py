@@ -7,22 +7,23 @@ from anomaly.features.align import at_times, per_entity, row_lookup, take_rows
 from anomaly.panels import Panel, Rows
 from anomaly.records import Bools, Floats, Ints
 
-BUSY_PERCENT = 60.0
+BUSY_RATIO = 0.6
 """Utilisation from which a GPU counts as working: above input stalls, below any steady training phase."""
 
 WARM_UP: Ms = 2 * MINUTE
 """How long it must have been working: clocks settle in seconds, and temperature starts from its own offset."""
 
 
-def busy_mask(util: Panel | None, rows: Rows, times: Ints, per_device: bool) -> Bools | None:
+def busy_mask(util: Panel | None, rows: Rows, times: Ints, per_device: bool, full: float = 100.0) -> Bools | None:
     """rows × times: whether each row's GPU (or, per node, most of its GPUs) has been working for WARM_UP.
 
-    None without a utilisation signal: then nothing is known and nothing is gated.
+    `full` is the utilisation of a device that always works. None without a utilisation signal: then nothing is known
+    and nothing is gated.
     """
     if util is None or not len(util.rows):
         return None
     step = int(util.times[1] - util.times[0]) if len(util.times) > 1 else MINUTE
-    working = np.where(np.isnan(util.values), np.nan, (util.values >= BUSY_PERCENT).astype(float))
+    working = np.where(np.isnan(util.values), np.nan, (util.values >= BUSY_RATIO * full).astype(float))
     steady = trailing_all(working, max(1, WARM_UP // step))
     if per_device:
         table = take_rows(steady, row_lookup(util.rows, rows, per_device=True))

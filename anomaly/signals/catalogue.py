@@ -107,6 +107,7 @@ class SignalYaml(_Strict):
     source: str = ""
     presence: bool = False
     restless: bool = False
+    load: str = "gpu_util"
     drains: bool = False
     verified: str = ""
 
@@ -228,6 +229,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         source=spec.source,
         presence=spec.presence,
         restless=spec.restless,
+        load=spec.load,
         drains=spec.drains,
         verified=spec.verified,
     )

@@ -117,6 +117,9 @@ class Signal:
     restless: bool = False
     """Whether its readings differ from one to the next while the device works: where all of those repeat, the device
     has frozen."""
+    load: str = "gpu_util"
+    """The signal (a share of time, in percent or as a ratio) that says whether a device works: for `gate` and
+    `restless`."""
     drains: bool = False
     """Whether 1 says that people have taken the node out of service."""
     verified: str = field(default="", repr=False)

@@ -40,7 +40,7 @@ def verdicts(
 @pytest.fixture
 def tables() -> list[Floats]:
     rng = np.random.default_rng(7)
-    return [np.round(moving(rng) / 8), moving(rng)]
+    return [np.round(moving(rng) / 8), moving(rng), np.round(moving(rng) / 5)]
 
 
 def freeze(tables: Sequence[Floats], gpus: Sequence[int], since: int = LOOK) -> None:
@@ -92,8 +92,9 @@ def test_what_idled_and_begins_to_work_is_not_frozen_by_its_idle_hours(tables: l
     assert (devices[1, 30 + REPEATS :] == 1).all()
 
 
-def test_one_reading_alone_may_stand_still(tables: list[Floats]) -> None:
-    tables[0][1, :] = 65.0
+def test_two_readings_alone_may_stand_still(tables: list[Floats]) -> None:
+    """Seen on a real A100: a light and steady load at 24 °C and 93.9 W for half an hour, while utilisation moved."""
+    tables[0][1, :], tables[1][1, :] = 24.0, 93.9
     assert not (verdicts(tables)[0] == 1).any()
     freeze(tables, [1])
     tables[1][1, :] = NAN
@@ -103,12 +104,12 @@ def test_one_reading_alone_may_stand_still(tables: list[Floats]) -> None:
 @pytest.mark.parametrize("refresh", [2, 3, 5, 9])
 def test_a_slow_refresh_is_no_frozen_gpu(refresh: int) -> None:
     rng = np.random.default_rng(refresh)
-    assert not (verdicts([moving(rng, refresh), moving(rng, refresh)])[0] == 1).any()
+    assert not (verdicts([moving(rng, refresh) for _ in range(3)])[0] == 1).any()
 
 
 def test_a_frozen_gpu_is_found_under_a_slow_refresh_too() -> None:
     rng = np.random.default_rng(3)
-    tables = [moving(rng, 2), moving(rng, 2)]
+    tables = [moving(rng, 2) for _ in range(3)]
     freeze(tables, [1])
     assert (verdicts(tables)[0][1, LOOK + 2 * REPEATS + 4 :] == 1).all()
 
@@ -126,7 +127,7 @@ def test_missing_steps_are_no_repetitions(tables: list[Floats]) -> None:
 def test_a_step_rests_on_its_last_steps_alone(seed: int, until: int, missing: float) -> None:
     """So that a block of ticks says what single ticks say."""
     rng = np.random.default_rng(seed)
-    tables = [rng.integers(0, 3, (4, STEPS)).astype(float) for _ in range(2)]
+    tables = [rng.integers(0, 3, (4, STEPS)).astype(float) for _ in range(3)]
     for table in tables:
         table[rng.random(table.shape) < missing] = NAN
     whole, short = stillness(tables), stillness([table[:, until - LOOK : until] for table in tables])

@@ -40,10 +40,16 @@ class Exported:
         return self.series[name][: int((self.born[name] <= at).sum())]
 
 
-def export(cluster: Cluster, catalogue: Catalogue) -> Exported:
-    """Series get their numbers in order of first sight over all signals, as in the store."""
+def export(cluster: Cluster, catalogue: Catalogue, called: Mapping[str, str]) -> Exported:
+    """Series get their numbers in order of first sight over all signals, as in the store.
+
+    `called`: what an exporter other than dcgm-exporter calls the GPUs' signals; it leaves the others out.
+    """
     found: list[tuple[Ms, str, Labels, Ints, Floats]] = []
-    for name, pieces in _pieces(cluster).items():
+    for own, pieces in _pieces(cluster).items():
+        if called and own in GPU_GAUGES + GPU_COUNTERS and own not in called:
+            continue
+        name = called.get(own, own)
         native = catalogue[name].native(STEP)
         on_grid = cluster.times % native == 0
         for labels, values in pieces:
@@ -122,6 +128,8 @@ def _gpu_series(cluster: Cluster, key: Key, values: Floats) -> list[tuple[Labels
         "instance": f"{node}:9400",
         "Hostname": node,
         "gpu": gpu,
+        "gpu_id": gpu,
+        "id": gpu,
         "UUID": f"GPU-{node}-{gpu}",
         "device": f"nvidia{gpu}",
         "DCGM_FI_DRIVER_VERSION": "550.54.15",

@@ -19,7 +19,33 @@ from tests.scenarios.cluster import ORIGIN, STEP, Cluster, JobPlan, healthy, min
 from tests.scenarios.export import Exported, export
 from tests.scenarios.happenings import HAPPENINGS
 
-PACKS = ("dcgm", "node", "rdma", "storage", "training", "kubernetes")
+PACKS = ("node", "rdma", "storage", "training", "kubernetes")
+
+EXPORTERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "nvidia": ("dcgm", {}),
+    "amd": (
+        "amd",
+        {
+            "gpu_temp": "amd_temperature",
+            "gpu_power": "amd_power",
+            "sm_clock": "amd_clock",
+            "gpu_util": "amd_activity",
+            "framebuffer_used": "amd_memory_used",
+            "ecc_uncorrectable": "amd_ecc_uncorrectable",
+        },
+    ),
+    "ascend": (
+        "ascend",
+        {
+            "gpu_temp": "npu_temperature",
+            "gpu_power": "npu_power",
+            "gpu_util": "npu_utilization",
+            "framebuffer_used": "npu_memory_used",
+            "ecc_uncorrectable": "npu_ecc_uncorrectable",
+        },
+    ),
+}
+"""Kind of GPU → the pack that knows its exporter, and what that calls the signals of the scenarios' GPUs."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +76,8 @@ class Scenario:
     gpus: int = 4
     rails: int = 2
     seed: int = 1
+    exporter: str = "nvidia"
+    """Whose GPUs they are, and so which exporter tells of them."""
     jobs: tuple[JobPlan, ...] = ()
     groups: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     timeline: tuple[Mapping[str, Any], ...] = ()
@@ -144,8 +172,11 @@ def _node_of(labels: Labels) -> str | None:
 
 def service(scenario: Scenario) -> Service:
     cluster = build(scenario)
-    catalogue = load_catalogue(PACKS)
-    return Service(Spec("test", STEP, catalogue, Topology(cluster.groups)), export(cluster, catalogue))
+    catalogue = load_catalogue([EXPORTERS[scenario.exporter][0], *PACKS])
+    return Service(
+        Spec("test", STEP, catalogue, Topology(cluster.groups)),
+        export(cluster, catalogue, EXPORTERS[scenario.exporter][1]),
+    )
 
 
 def play(scenario: Scenario, stretch: Ms = 15 * MINUTE) -> Service:
