@@ -56,7 +56,8 @@ class Pipeline(Section):
         default=None, description="Source: a directory of stored data to replay, relative to the working directory"
     )
     signals: dict[Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")], dict[Text, Any]] = Field(
-        default_factory=dict, description="Signals to add, or entries of a pack's signals to override, by name"
+        default_factory=dict,
+        description="Signals to add, or entries of a pack's signals to override, by name; keys: docs/signals.md",
     )
     topology: Topology | None = Field(
         default=None, description="What nodes share; without it no shared cause but jobs is seen"

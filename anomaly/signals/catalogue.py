@@ -6,110 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from anomaly.clock import MINUTE, SECOND, Ms, parse_duration
 from anomaly.errors import ConfigError, Problem
-from anomaly.records import Bad, Severity, SignalKind
-from anomaly.signals.model import Codes, Peers, PeerScheme, Scale, Shift, Signal, Threshold
+from anomaly.signals.model import Codes, Peers, Shift, Signal, Threshold
+from anomaly.signals.written import SignalYaml
 
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 """A name that can stand in a selector as it is; anything else could leave it."""
-
-
-def _duration(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
-
-
-Duration = Annotated[Ms, BeforeValidator(_duration)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ThresholdYaml(_Strict):
-    above: float | None = None
-    below: float | None = None
-    persist: Duration = 2 * MINUTE
-    hard: bool = False
-
-
-class PeersYaml(_Strict):
-    effect: float
-    cold: float
-    floor: float
-    sigmas: float = 5.0
-    scale: Scale = "linear"
-    pseudo: float = 0.0
-    least: float = 0.0
-    persist: Duration = 3 * MINUTE
-    offset: bool = True
-
-
-class ShiftYaml(_Strict):
-    effect: float
-    floor: float
-    sigmas: float = 5.0
-    scale: Scale = "linear"
-    pseudo: float = 0.0
-    least: float = 0.0
-    persist: Duration = 3 * MINUTE
-    when: Mapping[str, float] = {}
-    without_peers: bool = False
-    cause: str = ""
-
-
-class CodesYaml(_Strict):
-    hard: tuple[tuple[int, str, str], ...]
-    lasting: tuple[int, ...] = ()
-    hold: Duration = 30 * MINUTE
-
-
-class EntityYaml(_Strict):
-    kind: str = "node"
-    labels: tuple[str, ...]
-
-
-class SignalYaml(_Strict):
-    """One signal as a pack or a pipeline's `signals` writes it."""
-
-    about: str = ""
-    metrics: tuple[str, ...] = ()
-    query: str | None = None
-    unit: str = ""
-    kind: SignalKind = "gauge"
-    interval: Duration = 15 * SECOND
-    entity: EntityYaml = EntityYaml(labels=("node", "nodename", "Hostname", "hostname", "instance"))
-    device: tuple[str, ...] = ()
-    part: tuple[str, ...] = ()
-    parts: Literal["sum", "max"] = "sum"
-    duplicates: Literal["max", "min"] = "max"
-    bad: Bad = "both"
-    valid: tuple[float, float] | None = None
-    zero_means_unsupported: bool = False
-    peers_scheme: PeerScheme = "node"
-    layer: str = "system"
-    symptom: str = "host"
-    cause: str = "software"
-    asymmetric: bool = True
-    gate: Literal["load", "none"] = "none"
-    equal: Mapping[str, float] = {}
-    threshold: ThresholdYaml | None = None
-    peers: PeersYaml | None = None
-    shift: ShiftYaml | None = None
-    codes: CodesYaml | None = None
-    alone: Severity = Severity.WARNING
-    shared_kind: str = ""
-    source: str = ""
-    presence: bool = False
-    restless: bool = False
-    load: str = "gpu_util"
-    drains: bool = False
-    verified: str = ""
 
 
 @dataclass(frozen=True, slots=True)

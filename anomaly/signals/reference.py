@@ -3,9 +3,13 @@
 import math
 import sys
 
+from pydantic.fields import FieldInfo
+
 from anomaly.clock import SECOND, format_duration
+from anomaly.records import Severity
 from anomaly.signals.catalogue import load_catalogue, pack_about, pack_names
 from anomaly.signals.model import Codes, Peers, Shift, Signal, Threshold
+from anomaly.signals.written import CodesYaml, EntityYaml, PeersYaml, ShiftYaml, SignalYaml, ThresholdYaml
 
 EXAMPLE = """\
 packs: [dcgm, node]
@@ -56,6 +60,7 @@ of its own, under `signals`:
   exporter's source, its documentation or its output. `anomaly check PIPELINE --against` says what your own Prometheus
   has, and of what it has not, whether the name was verified.
 - `$window` in a query is at least two minutes and four native intervals.
+- All keys stand in a table [at the end](#keys-of-a-signal).
 """
 
 
@@ -68,7 +73,41 @@ def render() -> str:
         for pack, signals in packs.items()
     ]
     overview = "\n".join(["| pack | signals | judged | about |", "|---|---|---|---|", *rows]) + "\n"
-    return "\n".join([INTRODUCTION, overview, *(_pack(pack, signals) for pack, signals in packs.items())])
+    return "\n".join([INTRODUCTION, overview, *(_pack(pack, signals) for pack, signals in packs.items()), keys()])
+
+
+def keys() -> str:
+    """Every key of a signal, as Markdown: one table for the signal and one for each part of it."""
+    out = ["## Keys of a signal\n\nAll are optional but `metrics` or `query`, one of them.\n"]
+    for heading, model in (
+        ("", SignalYaml),
+        ("entity", EntityYaml),
+        ("threshold", ThresholdYaml),
+        ("peers", PeersYaml),
+        ("shift", ShiftYaml),
+        ("codes", CodesYaml),
+    ):
+        if heading:
+            out.append(f"\nIn `{heading}`:\n")
+        out += ["| key | default | meaning |", "|---|---|---|"]
+        out += [
+            f"| `{name}` | {_default(name, field)} | {field.description} |"
+            for name, field in model.model_fields.items()
+        ]
+    return "\n".join(out) + "\n"
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if field.is_required():
+        return "*required*"
+    value = field.default
+    if name in ("persist", "hold", "interval"):
+        return f"`{format_duration(value)}`"
+    if isinstance(value, EntityYaml):
+        return f"`{{labels: [{', '.join(value.labels)}]}}`"
+    if isinstance(value, Severity):
+        return f"`{value.value}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if value not in (None, "", (), {}) else ""
 
 
 def _pack(pack: str, signals: tuple[Signal, ...]) -> str:

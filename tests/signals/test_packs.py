@@ -15,7 +15,8 @@ from anomaly.records import Labels, Severity
 from anomaly.signals.catalogue import load_catalogue, pack_about, pack_names
 from anomaly.signals.identity import Aliases, identify
 from anomaly.signals.model import Signal
-from anomaly.signals.reference import EXAMPLE, render
+from anomaly.signals.reference import EXAMPLE, keys, render
+from anomaly.signals.written import CodesYaml, EntityYaml, PeersYaml, ShiftYaml, SignalYaml, ThresholdYaml
 from anomaly.strict_yaml import parse
 from tests import needs
 from tests.e2e import harness
@@ -240,3 +241,10 @@ def test_the_reference_has_every_signal_and_says_which_are_unverified() -> None:
     for signal in SIGNALS:
         assert text.count(f"\n| `{signal.name}` |") == 2, signal.name
     assert text.count("*unverified* |") == sum(not signal.verified for signal in SIGNALS)
+
+
+def test_the_reference_says_what_every_key_means() -> None:
+    for model in (SignalYaml, EntityYaml, ThresholdYaml, PeersYaml, ShiftYaml, CodesYaml):
+        for name, field in model.model_fields.items():
+            assert field.description, name
+            assert f"\n| `{name}` |" in keys()
