@@ -12,6 +12,7 @@ from anomaly.jobs.carry import Live
 from anomaly.jobs.collect import Collected, Progress, collect, quiet, warm_up
 from anomaly.jobs.parts import Parts
 from anomaly.jobs.score import score
+from anomaly.jobs.stored import StoredSource
 from anomaly.store.store import Store, open_store
 
 
@@ -35,6 +36,8 @@ def backtest(parts: Parts, start: Ms, end: Ms, *, progress: Progress = quiet) ->
     """
     pipeline = parts.pipeline
     start, end = align_down(start, pipeline.step), align_down(end, pipeline.step)
+    if isinstance(parts.source, StoredSource):
+        parts.source.reaches(end)
     if end <= start:
         raise UsageError(
             f"the range from {format_time(start)} to {format_time(end)} holds no step",

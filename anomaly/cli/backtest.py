@@ -1,6 +1,7 @@
 """`anomaly backtest`: what this pipeline would have said about a stretch of the past."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +22,28 @@ if TYPE_CHECKING:
 @options.needed_end
 @click.option("--incidents", type=options.PATH, metavar="FILE", help="Write incidents there as JSON lines.")
 @click.option("--truth", type=options.PATH, metavar="FILE", help="Compare with the faults in this JSON file.")
+@click.option(
+    "--source",
+    type=click.Choice(["pipeline", "store"]),
+    default="pipeline",
+    show_default=True,
+    help="Samples from the pipeline's source, or from what its service has published.",
+)
 @options.output
-def command(pipeline: Path, start: Ms, end: Ms, incidents: Path | None, truth: Path | None, output: str) -> None:
+def command(
+    pipeline: Path, start: Ms, end: Ms, incidents: Path | None, truth: Path | None, source: str, output: str
+) -> None:
     """Replay a stretch of the past through the production code and show what it would have said.
 
     Everything is pulled into a scratch store that is gone afterwards; nothing is sent and the service's own store is
-    left alone. It exits with 0 whatever it finds: judging that is your part.
+    left alone. With `--source store` the samples are those that the service has published, hour by hour, and no
+    Prometheus is asked. It exits with 0 whatever it finds: judging that is your part.
     """
     from anomaly.backtest import backtest
     from anomaly.clock import system_clock
     from anomaly.config.load import load_pipeline
     from anomaly.jobs.parts import assemble
+    from anomaly.jobs.stored import StoredSource
     from anomaly.truth import judge, read_truth
 
     options.not_empty(start, end)
@@ -39,6 +51,8 @@ def command(pipeline: Path, start: Ms, end: Ms, incidents: Path | None, truth: P
         options.writable_file(incidents)
     facts = read_truth(options.text_of(truth), str(truth)) if truth else None
     parts = assemble(load_pipeline(pipeline), system_clock)
+    if source == "store":
+        parts = replace(parts, source=StoredSource(parts.state_dir))
     with progress() as shown:
         run = backtest(parts, start, end, progress=shown)
     options.report_collected(run.collected)

@@ -108,7 +108,11 @@ def build_source(pipeline: Pipeline, clock: Clock) -> tuple[Source, Topology]:
         faults = simulate.faults if isinstance(simulate.faults, int) else list(simulate.faults)
         live = LiveSimulatedSource(simulate.seed, simulate.nodes, faults, origin)
         return live, topology_of_csv(topology_csv(live.cluster))
-    raise UsageError("a `stored` pipeline has no source to collect from", "use `anomaly backtest --source store` on it")
+    if pipeline.stored is None:
+        raise UsageError("the pipeline has no source", "give exactly one of prometheus, simulate or stored")
+    from anomaly.jobs.stored import StoredSource
+
+    return StoredSource(pipeline.stored), Topology()
 
 
 def topology_of_csv(text: str) -> Topology:
