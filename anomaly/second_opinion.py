@@ -17,7 +17,7 @@ from anomaly.features.cube import FEATURES, NodeCube, Trace, build_cube, signals
 from anomaly.features.index import Names
 from anomaly.judge import Scene, residual_panel
 from anomaly.panels import Rows
-from anomaly.records import Entity, Finding
+from anomaly.records import Bools, Entity, Finding
 from anomaly.signals.catalogue import Catalogue
 
 Runs = dict[str, dict[str, Run]]
@@ -58,7 +58,8 @@ def node_cube(
 
 
 def traces_of(catalogue: Catalogue, scene: Scene, features: Sequence[str], since: Ms, until: Ms) -> dict[str, Trace]:
-    """The signals of the features in (since, until], with residuals against peers; habits are still in them."""
+    """The signals of the features in (since, until], with residuals against peers; habits are still in them, and what
+    was read incompletely is not."""
     out = {}
     for name in signals_of(features):
         panel = scene.panels.get(name)
@@ -70,8 +71,16 @@ def traces_of(catalogue: Catalogue, scene: Scene, features: Sequence[str], since
         residual = None
         if signal.peers is not None:
             residual, _ = residual_panel(signal, signal.peers, cut, scene, first)
-        out[name] = Trace(panel.rows, cut.times[first:], cut.values[:, first:], residual)
+        trace = Trace(panel.rows, cut.times[first:], cut.values[:, first:], residual)
+        doubtful = scene.doubtful(signal, trace.times)
+        out[name] = trace if doubtful is None else _unknown(trace, doubtful)
     return out
+
+
+def _unknown(trace: Trace, where: Bools) -> Trace:
+    """The trace with nothing known at the steps `where`: an incomplete answer makes nobody unlike his peers."""
+    residual = None if trace.residual is None else np.where(where, np.nan, trace.residual)
+    return replace(trace, values=np.where(where, np.nan, trace.values), residual=residual)
 
 
 def _cut(trace: Trace, since: Ms, until: Ms) -> Trace:
