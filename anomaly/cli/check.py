@@ -26,7 +26,7 @@ def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> Non
         ctx.exit()
 
 
-@click.command("check", short_help="Validate a pipeline file; say what Prometheus has of it.")
+@click.command("check")
 @options.pipeline
 @click.option("--against", is_flag=True, help="Also ask Prometheus what it has of every signal.")
 @click.option(

@@ -25,7 +25,7 @@ QUIET_END: Ms = 15 * MINUTE
 """No fault in the last minutes, so that the last one can be seen to end."""
 
 
-@click.command("demo", short_help="Show the whole thing on a simulated cluster.")
+@click.command("demo")
 def command() -> None:
     """Show the whole thing on a simulated cluster; no Prometheus needed.
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +33,8 @@ def exit_code_of(call: Callable[[], Any], debug: Callable[[], bool]) -> int:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return _pipe_closed()
         if debug():
+            import traceback
+
             traceback.print_exception(error)
         text, code = explain(error)
         click.echo(f"anomaly: {text}", err=True)

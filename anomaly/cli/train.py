@@ -9,7 +9,7 @@ from anomaly.cli.progress import progress
 from anomaly.clock import Ms
 
 
-@click.command("train", short_help="Fit the isolation forest on what has been collected, once.")
+@click.command("train")
 @options.pipeline
 @options.start
 @options.end
