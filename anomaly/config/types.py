@@ -151,8 +151,8 @@ def _url(value: Any) -> str:
     return value.rstrip("/")
 
 
-def _webhook(value: Any) -> str:
-    """A webhook may carry a query: receivers put tokens and routes there."""
+def webhook_url(value: Any) -> str:
+    """A webhook may carry a query: receivers put tokens and routes there. The ValueError raised shows nothing of it."""
     if isinstance(value, str) and "?" in value and "#" not in value:
         base, _, query = value.partition("?")
         return f"{_url(base)}?{query}"
@@ -163,7 +163,7 @@ _URL_SCHEMA = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^ht
 Url = Annotated[str, BeforeValidator(_url), _URL_SCHEMA, Named("URL")]
 """http or https, an optional path prefix, no credentials, no trailing slash."""
 
-WebhookUrl = Annotated[str, BeforeValidator(_webhook), _URL_SCHEMA, Named("URL"), Masked()]
+WebhookUrl = Annotated[str, BeforeValidator(webhook_url), _URL_SCHEMA, Named("URL")]
 
 
 def _listen(value: Any) -> str:

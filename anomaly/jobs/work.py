@@ -11,7 +11,7 @@ from typing import Any
 
 from anomaly.clock import DAY, Clock, Ms, format_time
 from anomaly.deliver.drain import DrainReport
-from anomaly.errors import AnomalyError, SourceError, StoreError
+from anomaly.errors import AnomalyError, ConfigError, SourceError, StoreError
 from anomaly.jobs.carry import Live
 from anomaly.jobs.collect import Collected, collect
 from anomaly.jobs.deliver import deliver
@@ -124,11 +124,11 @@ class Work:
     def _data_alone(self) -> Ran:
         store, metrics = self._store, self._metrics
         pipeline = self._parts.pipeline
-        away: SourceError | None = None
+        away: AnomalyError | None = None
         found = Collected(0)
         try:
             found = collect(self._parts, store, self._clock(), progress=self._go_on)
-        except SourceError as error:
+        except (SourceError, ConfigError) as error:  # the latter: a secret's file that cannot be read now
             away = error  # what did arrive is scored all the same
             metrics.signals_failed.set(len(self._parts.catalogue.signals))
         else:
