@@ -29,7 +29,8 @@ class Time(click.ParamType[Ms]):
             self.fail(str(error), param, ctx)
 
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(readable=False, path_type=Path)
+"""Whoever opens it says what is wrong with it."""
 
 UMASK = "anomaly.umask"
 """Where the context keeps the user's own umask, for files that a person asks for by name."""

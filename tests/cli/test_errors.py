@@ -17,6 +17,7 @@ import pytest
 from anomaly.cli import failures
 from anomaly.errors import SourceUnavailable
 from tests.cli.parts import FROM_PROMETHEUS, SIMULATED, anomaly, paragraph, write
+from tests.config.test_bad_files import FILES as BAD_FILES
 from tests.source.loopback import Reply, backend
 
 HTML = Reply(body=b"<!DOCTYPE html><html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
@@ -121,6 +122,14 @@ def test_a_bad_pipeline_file_names_every_mistake_with_its_line(tmp_path: Path) -
     said = paragraph(result)
     assert f"{pipeline}:2: packs[0]: no signal pack has this name; did you mean node?" in said
     assert f"{pipeline}:3: prometheus.stepp: unknown key; did you mean step?" in said
+
+
+@pytest.mark.parametrize("path", BAD_FILES, ids=lambda path: path.stem)
+def test_every_bad_file_comes_out_in_its_own_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    result = anomaly("check", path.name)
+    assert result.exit_code == 3
+    assert f"{paragraph(result)}\n" == f"anomaly: {path.with_suffix('.txt').read_text(encoding='utf-8')}"
 
 
 def test_yaml_that_is_none(tmp_path: Path) -> None:
