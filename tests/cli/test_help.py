@@ -40,6 +40,14 @@ def test_without_a_command_the_help_page_goes_to_standard_error() -> None:
     assert result.stderr == anomaly("--help").stdout
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["check", "backtest", "drill", "demo", "incidents", "explain", "why", "offenders", "report", "doctor"],
+)
+def test_whatever_prints_a_table_prints_json_too(command: str) -> None:
+    assert "--format [table|json]" in anomaly(command, "--help").stdout
+
+
 def test_the_version() -> None:
     assert anomaly("--version").stdout == f"anomaly {__version__}\n"
 
