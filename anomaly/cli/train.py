@@ -42,7 +42,9 @@ def command(pipeline: Path, start: Ms | None, end: Ms | None) -> None:
     except StoreLocked as locked:
         left = ask_to_train(parts.state_dir / INBOX, start, end, who(), system_clock())
         often = format_duration(parts.pipeline.schedule.collect)
-        options.said(f"{locked.what}; if that is the service, it trains within {often}, and its log says what came of it")
+        options.said(
+            f"{locked.what}; if that is the service, it trains within {often}, and its log says what came of it"
+        )
         options.said(f"until then the note lies in {left}")
         return
     with store, progress() as shown:

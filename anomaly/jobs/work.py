@@ -211,9 +211,7 @@ class Work:
             for item in asked.items:
                 self._log.info("inbox_taken", kind=item.kind, who=str(item.payload.get("who", "")))
             try:
-                told = train(
-                    self._parts, self._store, self._clock(), start=asked.start, end=asked.end, progress=go_on
-                )
+                told = train(self._parts, self._store, self._clock(), start=asked.start, end=asked.end, progress=go_on)
             except Stopping:
                 raise
             except BaseException:

@@ -51,7 +51,11 @@ def test_beside_a_running_service(tmp_path: Path) -> None:
         assert "in use by" in next(each["said"] for each in doctor if each["check"] == "database")
 
         # The service collects and scores by itself: another process may not.
-        for words in (["collect", "pipeline.yaml"], ["score", "pipeline.yaml"], ["score", "--dry-run", "pipeline.yaml"]):
+        for words in (
+            ["collect", "pipeline.yaml"],
+            ["score", "pipeline.yaml"],
+            ["score", "--dry-run", "pipeline.yaml"],
+        ):
             refused = anomaly(tmp_path, *words)
             assert (refused.returncode, f"process {service.pid}" in refused.stderr) == (1, True), refused.stderr
 
