@@ -1,4 +1,4 @@
-"""Commands beside a running service: readers block nobody, wishes are taken in by it, the rest is told who is in the way."""
+"""Commands beside a running service: readers block nobody, it takes wishes in, the rest is told who is in the way."""
 
 import json
 import subprocess
