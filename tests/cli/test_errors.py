@@ -84,6 +84,19 @@ def test_a_range_shorter_than_a_step_is_empty_too(tmp_path: Path) -> None:
     assert (result.exit_code, "holds no step" in paragraph(result)) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("1780300800000", "1780304400000", "'1780300800000' is no time in Unix seconds; milliseconds have three digits"),
+        ("0", "1780300800", "the range from 1970-01-01T00:00:00Z to 2026-06-01T08:00:00Z is longer than ten years; give"),
+        ("9999-12-31T23:59:59-12:00", "2026-06-01", "--from"),
+    ],
+)
+def test_a_range_that_nobody_can_mean_is_refused(start: str, end: str, said: str, tmp_path: Path) -> None:
+    result = anomaly("backtest", write(tmp_path, SIMULATED), "--from", start, "--to", end)
+    assert (result.exit_code, said in paragraph(result)) == (2, True), result.stderr
+
+
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     result = anomaly("collect", write(tmp_path, SIMULATED), "--from", "yesterday")
     assert result.exit_code == 2
