@@ -117,7 +117,7 @@ TimeOfDay = Annotated[
 def _instant(value: Any) -> Ms:
     try:
         instant = parse_time(value if isinstance(value, str) else "not text")
-        format_time(instant)  # a year beyond 9999 parses as Unix seconds, but is no time
+        format_time(instant)  # a zone may put the last hours of the year 9999 beyond it
     except (ValueError, OverflowError, OSError):
         raise refusal('must be a time like "2026-11-30T10:00:00Z"') from None
     return instant

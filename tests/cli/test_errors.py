@@ -87,8 +87,8 @@ def test_a_range_shorter_than_a_step_is_empty_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "said"),
     [
-        ("1780300800000", "1780304400000", "'1780300800000' is no time in Unix seconds; milliseconds have three digits"),
-        ("0", "1780300800", "the range from 1970-01-01T00:00:00Z to 2026-06-01T08:00:00Z is longer than ten years; give"),
+        ("1780300800000", "1780304400000", "'1780300800000' is no time in Unix seconds; milliseconds have"),
+        ("0", "1780300800", "the range from 1970-01-01T00:00:00Z to 2026-06-01T08:00:00Z is longer than ten years"),
         ("9999-12-31T23:59:59-12:00", "2026-06-01", "--from"),
     ],
 )
