@@ -35,7 +35,7 @@ bench: $(INSTALLED_DEV) ## speed on this machine, as ratios (ARGS go to the benc
 	$(BIN)/python -m tests.bench $(ARGS)
 
 audit: $(INSTALLED_DEV) ## known weaknesses in what is installed; needs the network, says loudly where there is none
-	@$(BIN)/python -m pip install -qq --no-compile --group audit || echo "pip-audit could not be installed" >&2
+	@timeout 120 $(BIN)/python -m pip install -qq --no-compile --group audit || echo "pip-audit could not be installed" >&2
 	@$(BIN)/python -m tests.security.audit
 
 clean: ## remove the environment, caches and what the demo wrote

@@ -16,6 +16,9 @@ MINUTE: Ms = 60 * SECOND
 HOUR: Ms = 60 * MINUTE
 DAY: Ms = 24 * HOUR
 
+YEAR_10000: Ms = 253_402_300_800_000
+"""No time is written beyond."""
+
 _UNITS: dict[str, Ms] = {"ms": 1, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY, "y": 365 * DAY}
 _DURATION = re.compile(r"(?:\d+(?:ms|y|w|d|h|m|s))+")
 _PART = re.compile(r"(\d+)(ms|y|w|d|h|m|s)")
@@ -61,6 +64,8 @@ def parse_time(text: str) -> Ms:
     Raises ValueError with the reason in words.
     """
     if re.fullmatch(r"\d+(\.\d+)?", text):
+        if float(text) >= YEAR_10000 / 1000:
+            raise ValueError(f"{text!r} is no time in Unix seconds; milliseconds have three digits too many")
         return round(float(text) * 1000)
     try:
         moment = datetime.fromisoformat(text)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anomaly.truth import Report
 
 
-@click.command("backtest", short_help="Show what would have been said about the past.")
+@click.command("backtest")
 @options.pipeline
 @options.needed_start
 @options.needed_end

@@ -1,5 +1,6 @@
 """`anomaly check`: is this pipeline file right, and has Prometheus what it asks for?"""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import click
 
 from anomaly.cli import options
 from anomaly.cli.progress import progress
-from anomaly.clock import Ms
+from anomaly.clock import Ms, format_time
 
 if TYPE_CHECKING:
     from anomaly.jobs.check import Seen
@@ -18,15 +19,13 @@ WIDTH = 110
 
 def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        import json
-
         from anomaly.config.reference import json_schema
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         ctx.exit()
 
 
-@click.command("check", short_help="Validate a pipeline file; say what Prometheus has of it.")
+@click.command("check")
 @options.pipeline
 @click.option("--against", is_flag=True, help="Also ask Prometheus what it has of every signal.")
 @click.option(
@@ -37,7 +36,8 @@ def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> Non
     callback=_schema,
     help="Print the JSON Schema of pipeline files, for editors, and nothing else.",
 )
-def command(pipeline: Path, against: bool) -> None:
+@options.output
+def command(pipeline: Path, against: bool, output: str) -> None:
     """Validate a pipeline file and show it as it is understood, secrets masked.
 
     With --against it shows instead, for every signal, how many series and nodes Prometheus has and how old the newest
@@ -51,7 +51,7 @@ def command(pipeline: Path, against: bool) -> None:
     parts = assemble(spec, system_clock)
     options.warn(spec)
     if not against:
-        click.echo(_summary(parts))
+        click.echo(_summary_json(parts) if output == "json" else _summary(parts))
         options.said(f"{pipeline} is valid")
         _say_model(parts)
         return
@@ -62,7 +62,7 @@ def command(pipeline: Path, against: bool) -> None:
         seen = look(parts, now, progress=shown)
     if not any(each.there for each in seen):
         raise options.nothing_there(parts)
-    click.echo(_listing(seen, now))
+    click.echo(_listing_json(seen) if output == "json" else _listing(seen, now))
 
 
 def _say_model(parts: "Parts") -> None:
@@ -80,6 +80,27 @@ def _summary(parts: "Parts") -> str:
 
     text: str = yaml.safe_dump(parts.pipeline.dump_masked(), sort_keys=False, allow_unicode=True, width=100)
     return f"# {len(parts.catalogue.signals)} signals\n{text}".rstrip()
+
+
+def _summary_json(parts: "Parts") -> str:
+    body = {"signals": list(parts.catalogue.signals), "pipeline": parts.pipeline.dump_masked()}
+    return json.dumps(body, indent=2, ensure_ascii=False)
+
+
+def _listing_json(seen: list["Seen"]) -> str:
+    body = [
+        {
+            "signal": each.signal,
+            "series": each.series,
+            "nodes": each.entities,
+            "unidentified": each.unidentified,
+            "newest": None if each.newest is None else format_time(each.newest),
+            "asked": each.asked,
+            "error": each.error or None,
+        }
+        for each in seen
+    ]
+    return json.dumps(body, indent=2, ensure_ascii=False)
 
 
 def _listing(seen: list["Seen"], now: Ms) -> str:

@@ -10,7 +10,7 @@ from anomaly.cli.wishes import say_when, who
 from anomaly.errors import UsageError
 
 
-@click.command("close", short_help="End an incident by hand; its alert resolves.")
+@click.command("close")
 @click.argument("incident", metavar="ID")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @options.state

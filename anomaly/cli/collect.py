@@ -9,7 +9,7 @@ from anomaly.cli.progress import progress
 from anomaly.clock import Ms, format_time
 
 
-@click.command("collect", short_help="Pull what is new from Prometheus into the store, once.")
+@click.command("collect")
 @options.pipeline
 @options.start
 @options.end

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anomaly.cli import options
 from anomaly.cli.progress import progress
 from anomaly.clock import MINUTE, Ms, format_time, parse_time
 
@@ -25,8 +26,9 @@ QUIET_END: Ms = 15 * MINUTE
 """No fault in the last minutes, so that the last one can be seen to end."""
 
 
-@click.command("demo", short_help="Show the whole thing on a simulated cluster.")
-def command() -> None:
+@click.command("demo")
+@options.output
+def command(output: str) -> None:
     """Show the whole thing on a simulated cluster; no Prometheus needed.
 
     Two and a half hours of 32 nodes with 256 GPUs, four training jobs and six faults are collected, scored and folded
@@ -34,7 +36,7 @@ def command() -> None:
     """
     with progress() as shown:
         demo = run(_pipeline_file(), shown)
-    click.echo(_text(demo))
+    click.echo(_json(demo) if output == "json" else _text(demo))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,20 @@ def _pipeline_file() -> Path:
         if (folder / "demo.yaml").is_file():
             return folder / "demo.yaml"
     raise ConfigError("this installation lacks pipelines/demo.yaml", "install anomaly again")
+
+
+def _json(demo: Demo) -> str:
+    """As `anomaly backtest` says it, and what Alertmanager would hold."""
+    from anomaly.cli.tables import latest
+
+    body = {
+        "start": format_time(START),
+        "end": format_time(demo.end),
+        "incidents": latest(demo.lines),
+        "truth": demo.report.to_json(),
+        "alerts": json.loads(demo.alerts),
+    }
+    return json.dumps(body, indent=2, ensure_ascii=False)
 
 
 def _text(demo: Demo) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "problem": "red", "skipped": None}
 
 
-@click.command("doctor", short_help="Check state, database, clock and all that is talked to.")
+@click.command("doctor")
 @click.argument("pipeline", type=options.PATH, required=False)
 @options.state
 @options.output

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WORKERS = 2
 
 
-@click.command("drill", short_help="Inject simulated faults and show what is found.")
+@click.command("drill")
 @click.argument("names", nargs=-1, metavar="[NAME]…")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=1, show_default=True, help="Draws everything.")
 @click.option("--effect", type=click.IntRange(1, 200), metavar="PERCENT", help="By how much faults slow their job.")

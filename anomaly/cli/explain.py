@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Line = tuple[Ms, dict[str, Any]]
 
 
-@click.command("explain", short_help="Tell one incident: who, since when, why, who else, what next.")
+@click.command("explain")
 @click.argument("incident", metavar="ID|NODE")
 @options.state
 @options.output

@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +33,8 @@ def exit_code_of(call: Callable[[], Any], debug: Callable[[], bool]) -> int:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return _pipe_closed()
         if debug():
+            import traceback
+
             traceback.print_exception(error)
         text, code = explain(error)
         click.echo(f"anomaly: {text}", err=True)
@@ -51,7 +52,9 @@ def explain(error: Exception) -> tuple[str, int]:
         return error.format_message(), error.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror.lower()}; make room or give another path, then try again", 1
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        step = "make room" if full else "see who may read and write there, or give another path"
+        return f"{where}{error.strerror.lower()}; {step}, then try again", 1
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; ask for a shorter range or fewer packs", 1
     what = " ".join(str(error).split())[:300]

@@ -8,7 +8,7 @@ import click
 from anomaly.cli import options
 
 
-@click.command("incidents", short_help="List incidents that a service has published.")
+@click.command("incidents")
 @options.state
 @options.output
 @click.option("--open", "open_only", is_flag=True, help="Only those that are firing now.")

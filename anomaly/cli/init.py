@@ -19,7 +19,7 @@ SHOWN = 4
 """So many files that are in the way are named, not all."""
 
 
-@click.command("init", short_help="Write a starter pipeline, model spec and notebooks.")
+@click.command("init")
 @click.argument("directory", metavar="DIR", type=options.PATH)
 def command(directory: Path) -> None:
     """Write a starter pipeline, model spec and notebooks into DIR, which is made if need be.

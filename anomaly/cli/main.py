@@ -13,25 +13,25 @@ from anomaly.cli.failures import exit_code_of
 from anomaly.cli.options import UMASK
 
 COMMANDS: dict[str, str] = {
-    "init": "anomaly.cli.init",
-    "check": "anomaly.cli.check",
-    "run": "anomaly.cli.run",
-    "collect": "anomaly.cli.collect",
-    "score": "anomaly.cli.score",
-    "train": "anomaly.cli.train",
-    "backtest": "anomaly.cli.backtest",
-    "drill": "anomaly.cli.drill",
-    "demo": "anomaly.cli.demo",
-    "incidents": "anomaly.cli.incidents",
-    "explain": "anomaly.cli.explain",
-    "why": "anomaly.cli.why",
-    "mark": "anomaly.cli.mark",
-    "close": "anomaly.cli.close",
-    "offenders": "anomaly.cli.offenders",
-    "report": "anomaly.cli.report",
-    "doctor": "anomaly.cli.doctor",
+    "init": "Write a starter pipeline, model spec and notebooks.",
+    "check": "Validate a pipeline file; say what Prometheus has of it.",
+    "run": "Run the service: collect, score, deliver on schedule.",
+    "collect": "Pull what is new from Prometheus into the store, once.",
+    "score": "Score what has been collected, once, and deliver.",
+    "train": "Fit the isolation forest on what has been collected, once.",
+    "backtest": "Show what would have been said about the past.",
+    "drill": "Inject simulated faults and show what is found.",
+    "demo": "Show the whole thing on a simulated cluster.",
+    "incidents": "List incidents that a service has published.",
+    "explain": "Tell one incident: who, since when, why, who else, what next.",
+    "why": "Tell why a node was paged, or was not, at some time.",
+    "mark": "Label an incident: real, false, maintenance or known.",
+    "close": "End an incident by hand; its alert resolves.",
+    "offenders": "List the nodes that come back, worst first.",
+    "report": "Sum up a period: pages, tickets, labels, what was set aside.",
+    "doctor": "Check state, database, clock and all that is talked to.",
 }
-"""Command → the module that holds it under the name `command`, in the order of the help page."""
+"""Command → what it does in a line, in the order of the help page; `anomaly.cli.<name>` holds it as `command`."""
 
 COMPLETE = "_ANOMALY_COMPLETE"
 """Set by the shell that wants a command line completed."""
@@ -48,8 +48,13 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(COMMANDS[cmd_name]).command
+        found: click.Command = import_module(f"anomaly.cli.{cmd_name}").command
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,7 +9,7 @@ from anomaly.cli.lookup import by_id, told
 from anomaly.cli.wishes import say_when, who
 
 
-@click.command("mark", short_help="Label an incident: real, false, maintenance or known.")
+@click.command("mark")
 @click.argument("incident", metavar="ID")
 @click.option(
     "--label", required=True, type=click.Choice(["real", "false", "maintenance", "known"]), help="What it was."

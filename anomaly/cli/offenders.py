@@ -31,7 +31,7 @@ class Record:
         return (-len(self.culprit), -pages, -self.member, self.node)
 
 
-@click.command("offenders", short_help="List the nodes that come back, worst first.")
+@click.command("offenders")
 @click.option("--days", type=click.IntRange(min=1), default=28, show_default=True, help="How far to look back.")
 @click.option("--limit", type=click.IntRange(min=1), default=30, show_default=True, help="The worst so many.")
 @options.state

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anomaly.clock import Ms, format_time, parse_time
+from anomaly.clock import DAY, Ms, format_time, parse_time
 from anomaly.errors import ConfigError, SourceRejected, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ class Time(click.ParamType[Ms]):
             self.fail(str(error), param, ctx)
 
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(readable=False, path_type=Path)
+"""Whoever opens it says what is wrong with it."""
+
+LONGEST: Ms = 3660 * DAY
 
 UMASK = "anomaly.umask"
 """Where the context keeps the user's own umask, for files that a person asks for by name."""
@@ -100,10 +103,15 @@ def text_of(path: Path) -> str:
 
 
 def not_empty(start: Ms | None, end: Ms | None) -> None:
-    """Raises UsageError for a range in which nothing can lie."""
+    """Raises UsageError for a range in which nothing can lie, and for one that nobody can mean."""
     if start is not None and end is not None and end <= start:
         raise UsageError(
             f"the range from {format_time(start)} to {format_time(end)} is empty", "give a --to later than --from"
+        )
+    if start is not None and end is not None and end - start > LONGEST:
+        raise UsageError(
+            f"the range from {format_time(start)} to {format_time(end)} is longer than ten years",
+            "give times in Unix seconds, not milliseconds, or a shorter range",
         )
 
 

@@ -18,7 +18,7 @@ WEEK: Ms = 7 * DAY
 KINDS = (("page", "pages"), ("ticket", "tickets"))
 
 
-@click.command("report", short_help="Sum up a period: pages, tickets, labels, what was set aside.")
+@click.command("report")
 @click.option("--days", type=click.IntRange(min=1), default=7, show_default=True, help="How far to look back.")
 @click.option("--pipeline", type=options.PATH, metavar="FILE", help="Compare with the budget of this pipeline file.")
 @options.state

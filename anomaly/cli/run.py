@@ -7,7 +7,7 @@ import click
 from anomaly.cli import options
 
 
-@click.command("run", short_help="Run the service: collect, score, deliver on schedule.")
+@click.command("run")
 @options.pipeline
 def command(pipeline: Path) -> int:
     """Run the service: collect, score and deliver on schedule, until it is told to stop.

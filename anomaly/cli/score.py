@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOTHING = ("nothing has been collected for this pipeline yet", "run `anomaly collect` on it first")
 
 
-@click.command("score", short_help="Score what has been collected, once, and deliver.")
+@click.command("score")
 @options.pipeline
 @options.start
 @options.end

@@ -42,7 +42,7 @@ class View:
     coverage: float | None
 
 
-@click.command("why", short_help="Tell why a node was paged, or was not, at some time.")
+@click.command("why")
 @click.argument("node")
 @click.option("--at", "at", type=options.Time(), metavar="TIME", help="The moment; without it, the newest tick.")
 @options.state

@@ -14,6 +14,7 @@ from anomaly.config.types import (
     Instant,
     LabelName,
     Listen,
+    Masked,
     Named,
     Number,
     Section,
@@ -174,8 +175,19 @@ class Alertmanager(HttpConfig):
 class Webhook(HttpConfig):
     """An HTTP receiver of incidents as JSON. HTTP settings as in Prometheus."""
 
-    url: WebhookUrl = Field(repr=False, description="Where incidents are POSTed; shown masked, for it may hold a token")
+    url: Annotated[WebhookUrl | None, Masked()] = Field(
+        default=None, repr=False, description="Where incidents are POSTed; shown masked, for it may hold a token"
+    )
+    url_file: FilePath | None = Field(
+        default=None, description="Or a file that holds it, read anew for every POST. Relative to this file"
+    )
     timeout: Timeout = Field(default=10 * SECOND, description="Limit of one POST; `time_scale` does not shorten it")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.url is None) == (self.url_file is None):
+            raise refusal("needs either url or url_file, and not both")
+        return self
 
 
 class JsonLines(Section):

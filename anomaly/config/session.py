@@ -99,10 +99,10 @@ class Credentials(AuthBase):
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         for name, header in self._http.http_headers.items():
             secrets = (secret.get_secret_value() for secret in header.secrets)
-            request.headers[name] = ", ".join([*header.values, *secrets, *map(_read_secret, header.files)])
+            request.headers[name] = ", ".join([*header.values, *secrets, *map(read_secret, header.files)])
         basic, bearer = self._http.basic_auth, self._http.authorization
         if basic:
-            user = _read_secret(basic.username_file) if basic.username_file else basic.username or ""
+            user = read_secret(basic.username_file) if basic.username_file else basic.username or ""
             HTTPBasicAuth(user.encode(), _secret(basic.password, basic.password_file).encode())(request)
         elif bearer:
             secret = _secret(bearer.credentials, bearer.credentials_file)
@@ -115,10 +115,11 @@ class Credentials(AuthBase):
 
 
 def _secret(inline: Secret | None, file: Path | None) -> str:
-    return _read_secret(file) if file else inline.get_secret_value() if inline else ""
+    return read_secret(file) if file else inline.get_secret_value() if inline else ""
 
 
-def _read_secret(file: Path) -> str:
+def read_secret(file: Path) -> str:
+    """What a secret's file holds now, without space around it. Raises ConfigError naming the file."""
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -117,7 +117,7 @@ TimeOfDay = Annotated[
 def _instant(value: Any) -> Ms:
     try:
         instant = parse_time(value if isinstance(value, str) else "not text")
-        format_time(instant)  # a year beyond 9999 parses as Unix seconds, but is no time
+        format_time(instant)  # a zone may put the last hours of the year 9999 beyond it
     except (ValueError, OverflowError, OSError):
         raise refusal('must be a time like "2026-11-30T10:00:00Z"') from None
     return instant
@@ -151,8 +151,8 @@ def _url(value: Any) -> str:
     return value.rstrip("/")
 
 
-def _webhook(value: Any) -> str:
-    """A webhook may carry a query: receivers put tokens and routes there."""
+def webhook_url(value: Any) -> str:
+    """A webhook may carry a query: receivers put tokens and routes there. The ValueError raised shows nothing of it."""
     if isinstance(value, str) and "?" in value and "#" not in value:
         base, _, query = value.partition("?")
         return f"{_url(base)}?{query}"
@@ -163,7 +163,7 @@ _URL_SCHEMA = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^ht
 Url = Annotated[str, BeforeValidator(_url), _URL_SCHEMA, Named("URL")]
 """http or https, an optional path prefix, no credentials, no trailing slash."""
 
-WebhookUrl = Annotated[str, BeforeValidator(_webhook), _URL_SCHEMA, Named("URL"), Masked()]
+WebhookUrl = Annotated[str, BeforeValidator(webhook_url), _URL_SCHEMA, Named("URL")]
 
 
 def _listen(value: Any) -> str:

@@ -6,7 +6,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -77,21 +77,25 @@ class AlertmanagerSink:
 
 
 class WebhookSink:
-    """A URL that gets each incident's JSON line as one POST, with the entry's key as `Idempotency-Key`."""
+    """A URL that gets each incident's JSON line as one POST, with the entry's key as `Idempotency-Key`.
+
+    `url` is asked anew for every send: it may stand in a file that changes.
+    """
 
     leased = False
     batch = 1
 
-    def __init__(self, url: str, session: "requests.Session", timeout: Timeout = 10.0) -> None:
+    def __init__(self, url: Callable[[], str], session: "requests.Session", timeout: Timeout = 10.0) -> None:
         self.url = url
         self.session = session
         self.timeout = timeout
 
     def send(self, entries: Sequence[OutboxEntry], now: Ms) -> None:
+        url = self.url()
         for entry in entries:
             # The body may hold any text, so it travels as UTF-8; a header may not, and event keys are ASCII.
             body = entry.body.encode("utf-8", "replace")
-            _post(self.session, self.url, body, {"Idempotency-Key": entry.key}, self.timeout, _host(self.url))
+            _post(self.session, url, body, {"Idempotency-Key": entry.key}, self.timeout, _host(url))
 
 
 class JsonLinesSink:

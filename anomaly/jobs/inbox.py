@@ -14,7 +14,7 @@ from anomaly.store.inbox import InboxItem, drop, remove, take
 from anomaly.store.incident_marks import LABELS, IncidentMark
 from anomaly.store.store import Store
 
-CLOSE, MARK = "close", "mark"
+CLOSE, MARK, TRAIN = "close", "mark", "train"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,31 @@ def ask_to_close(inbox: Path, incident_id: str, reason: str, who: str, now: Ms) 
 def ask_to_mark(inbox: Path, incident_id: str, label: str, note: str, who: str, now: Ms) -> Path:
     """Leave a label (one of LABELS) for an incident."""
     return drop(inbox, MARK, {"incident": incident_id, "label": label, "note": note, "who": who, "at": now}, now)
+
+
+def ask_to_train(inbox: Path, start: Ms | None, end: Ms | None, who: str, now: Ms) -> Path:
+    """Leave the wish that the service train soon, on that range of real time if given."""
+    return drop(inbox, TRAIN, {"from": start, "to": end, "who": who, "at": now}, now)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAsked:
+    """A wish to train, the newest one's range; `items` are done once that training has ended, however it did.
+
+    Training is no part of a tick. After a kill it is done again, which changes nothing but the version's name.
+    """
+
+    items: tuple[InboxItem, ...] = ()
+    start: Ms | None = None
+    end: Ms | None = None
+
+
+def training_asked(inbox: Path) -> TrainingAsked:
+    """Whether somebody wants a training, and on what."""
+    items = tuple(item for item in take(inbox) if item.kind == TRAIN) if inbox.is_dir() else ()
+    start, end = (items[-1].payload.get(key) if items else None for key in ("from", "to"))
+    whole = [at if isinstance(at, int) and not isinstance(at, bool) else None for at in (start, end)]
+    return TrainingAsked(items, *whole)
 
 
 def read_inbox(inbox: Path | None, store: Store) -> Asked:

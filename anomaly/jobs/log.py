@@ -33,16 +33,20 @@ def make_logger(settings: Log, stream: TextIO | None = None) -> Logger:
     )
 
 
+_UNHEARD = ("apscheduler", "urllib3")
+"""The scheduler's events are listened to. urllib3 names the whole address at every new try, and a webhook's address is
+a secret; what fails for good is said by us, once."""
+
+
 class _Forwarded(logging.Handler):
-    """What libraries say at warning or above, as a line of ours. The scheduler's words are left out: its events are
-    listened to."""
+    """What libraries say at warning or above, as a line of ours, except `_UNHEARD`."""
 
     def __init__(self, log: Logger) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith("apscheduler"):
+        if not record.name.startswith(_UNHEARD):
             self._log.warning("library_said", logger=record.name, text=record.getMessage())
 
 

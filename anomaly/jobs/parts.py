@@ -1,13 +1,15 @@
 """From a pipeline file to the parts that the jobs use: source, signals, topology, sinks."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anomaly.clock import Clock, Ms, align_down
 from anomaly.config.pipeline import Pipeline
-from anomaly.config.session import session_for
+from anomaly.config.sections import Webhook
+from anomaly.config.session import read_secret, session_for
 from anomaly.config.topology import read_topology
+from anomaly.config.types import webhook_url
 from anomaly.deliver.entries import SinkRef
 from anomaly.deliver.policy import FeedPolicy
 from anomaly.deliver.sinks import AlertmanagerSink, JsonLinesSink, Sink, WebhookSink, sink_name
@@ -129,17 +131,33 @@ def open_pipeline_store(pipeline: Pipeline, hooks: Hooks = ignore) -> Store:
 def targets(pipeline: Pipeline) -> list[Target]:
     """Every configured sink, each delivered to independently."""
     out: list[Target] = []
+    usual = FeedPolicy().scaled(float(pipeline.time_scale))
     for manager in pipeline.alertmanagers:
-        policy = FeedPolicy(resend=manager.resend, lease=manager.lease)
+        policy = replace(usual, resend=manager.resend, lease=manager.lease)
         sink = AlertmanagerSink(manager.url, session_for(manager), timeout=manager.timeout / 1000, policy=policy)
         out.append(Target(SinkRef(sink_name("alertmanager", manager.url), "alertmanager"), sink, policy))
     for webhook in pipeline.webhooks:
-        hook = WebhookSink(webhook.url, session_for(webhook), timeout=webhook.timeout / 1000)
-        out.append(Target(SinkRef(sink_name("webhook", webhook.url), "webhook"), hook, FeedPolicy()))
+        name = sink_name("webhook", webhook.url) if webhook.url else f"webhook:{webhook.url_file}"
+        hook = WebhookSink(_url_of(webhook), session_for(webhook), timeout=webhook.timeout / 1000)
+        out.append(Target(SinkRef(name, "webhook"), hook, usual))
     if pipeline.jsonl is not None:
         path = pipeline.jsonl.path
-        out.append(Target(SinkRef(sink_name("jsonl", str(path)), "jsonl"), JsonLinesSink(path), FeedPolicy()))
+        out.append(Target(SinkRef(sink_name("jsonl", str(path)), "jsonl"), JsonLinesSink(path), usual))
     return out
+
+
+def _url_of(webhook: Webhook) -> Callable[[], str]:
+    """Where the webhook is now. Raises ConfigError, which shows nothing of what the file holds."""
+
+    def url() -> str:
+        if webhook.url_file is None:
+            return webhook.url or ""
+        try:
+            return webhook_url(read_secret(webhook.url_file))
+        except ValueError as error:
+            raise ConfigError(f"secret file {webhook.url_file}: its URL {error}", "correct the file") from None
+
+    return url
 
 
 def _topology_labels(pipeline: Pipeline) -> Mapping[str, str]:

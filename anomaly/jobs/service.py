@@ -97,6 +97,7 @@ def _timetable(pipeline: Pipeline, work: Work, log: Logger, metrics: Metrics) ->
         tell,
     )
     work.wake_deliver = lambda: table.soon("deliver")
+    work.wake_train = lambda: table.soon("train")
     return table
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from anomaly.clock import DAY, Clock, Ms, format_time
 from anomaly.deliver.drain import DrainReport
-from anomaly.errors import AnomalyError, SourceError, StoreError
+from anomaly.errors import AnomalyError, ConfigError, SourceError, StoreError
 from anomaly.jobs.carry import Live
 from anomaly.jobs.collect import Collected, collect
 from anomaly.jobs.deliver import deliver
 from anomaly.jobs.evidence import freeze_evidence
+from anomaly.jobs.inbox import clear, training_asked
 from anomaly.jobs.log import Logger, Standing
 from anomaly.jobs.metrics import Metrics
 from anomaly.jobs.model_spec import NODE_FOREST
@@ -60,10 +61,11 @@ class Work:
         self.broken = threading.Event()
         """Set where only a new process can go on: DuckDB gave its database up after a fatal error."""
         self.wake_deliver: Callable[[], None] = lambda: None
+        self.wake_train: Callable[[], None] = lambda: None
         self._parts, self._store, self._targets, self._clock = parts, store, targets, clock
         self._log, self._metrics, self._hooks = log, metrics, hooks
         self._live = Live()
-        self._alone, self._house = threading.Lock(), threading.Lock()
+        self._alone, self._house, self._training = threading.Lock(), threading.Lock(), threading.Lock()
         self._pulled = False
         self._store_trouble: str | None = None
         self._failing: dict[str, Standing] = {}
@@ -124,11 +126,11 @@ class Work:
     def _data_alone(self) -> Ran:
         store, metrics = self._store, self._metrics
         pipeline = self._parts.pipeline
-        away: SourceError | None = None
+        away: AnomalyError | None = None
         found = Collected(0)
         try:
             found = collect(self._parts, store, self._clock(), progress=self._go_on)
-        except SourceError as error:
+        except (SourceError, ConfigError) as error:  # the latter: a secret's file that cannot be read now
             away = error  # what did arrive is scored all the same
             metrics.signals_failed.set(len(self._parts.catalogue.signals))
         else:
@@ -142,6 +144,8 @@ class Work:
         self._store_trouble = None
         if self._say_backlog():
             self._wake_deliver()
+        if not self._training.locked() and training_asked(inbox).items:
+            self.wake_train()
         if away is not None:
             raise away
         return Ran(
@@ -201,7 +205,19 @@ class Work:
             if self.stopping.is_set():
                 raise Stopping
 
-        told = train(self._parts, self._store, self._clock(), progress=go_on)
+        inbox = self._parts.state_dir / INBOX
+        with self._training:
+            asked = training_asked(inbox)
+            for item in asked.items:
+                self._log.info("inbox_taken", kind=item.kind, who=str(item.payload.get("who", "")))
+            try:
+                told = train(self._parts, self._store, self._clock(), start=asked.start, end=asked.end, progress=go_on)
+            except Stopping:
+                raise
+            except BaseException:
+                clear(inbox, asked.items)
+                raise
+            clear(inbox, asked.items)
         details = {"windows": told.windows, "left_out": told.left_out, "said": told.words}
         return Ran(details, "ok" if told.manifest else "no_model")
 

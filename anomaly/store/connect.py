@@ -191,7 +191,7 @@ def open_session(path: Path, *, memory: bool = False, hooks: Hooks = ignore) -> 
     except OSError as error:
         raise StoreError(
             f"the database {path} cannot be created or opened: {error.strerror or error}",
-            "give store.path a directory that this user may write",
+            _MAY_NOT,
         ) from error
     return session
 
@@ -225,6 +225,9 @@ _DAMAGED = (
 )
 
 
+_MAY_NOT = "give store.path a directory that this user may write"
+
+
 def explain(error: Exception, path: Path) -> StoreError:
     """What DuckDB's `error` means for the user of `path`."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -241,6 +244,10 @@ def explain(error: Exception, path: Path) -> StoreError:
         )
     if "version number" in low:
         return StoreError(f"the database {path} was written by another DuckDB version: {text}", "update DuckDB")
+    unopened = re.match(r'IO Error: (?:Cannot open|Could not read from) file "([^"]+)": (.*)', text)
+    if unopened:
+        file = path if Path(unopened[1]) == path.absolute() else unopened[1]
+        return StoreError(f"{file} cannot be opened: {unopened[2]}", _MAY_NOT)
     if any(sign in low for sign in _DAMAGED):
         return damaged(path, text)
     if "no space left" in low or "out of memory" in low or "could not write" in low:

@@ -35,7 +35,10 @@ def drop(directory: Path, kind: str, payload: dict[str, Any], now: Ms) -> Path:
     if not _KIND.fullmatch(kind):
         raise ValueError(f"{kind!r} is not a kind of inbox item")
     try:
+        new = not directory.exists()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if new:
+            _give_away(directory, directory.parent)
         # Names sort by time, then by how many stood there already in the same millisecond.
         same = len(list(directory.glob(f"{now:015d}-*")))
         path = directory / f"{now:015d}-{same:04d}-{secrets.token_hex(4)}.json"
@@ -44,6 +47,7 @@ def drop(directory: Path, kind: str, payload: dict[str, Any], now: Ms) -> Path:
             json.dump({"kind": kind, "payload": payload}, written)
             written.flush()
             os.fsync(written.fileno())
+        _give_away(aside, directory)
         aside.replace(path)
     except OSError as error:
         raise StoreError(
@@ -53,8 +57,19 @@ def drop(directory: Path, kind: str, payload: dict[str, Any], now: Ms) -> Path:
     return path
 
 
+def _give_away(path: Path, like: Path) -> None:
+    """What root leaves belongs to the owner of `like`: the service must be able to read it."""
+    if os.geteuid() == 0:
+        owner = like.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def take(directory: Path) -> list[InboxItem]:
-    """What lies in the inbox, in order. A file that cannot be read as an item is set aside as `<name>.bad`."""
+    """What lies in the inbox, in order. A file that cannot be read as an item is set aside as `<name>.bad`.
+
+    One that another thread has dealt with meanwhile is gone. Raises StoreError where a file can be neither read nor
+    moved.
+    """
     items = []
     for path in sorted(directory.glob("*.json")):
         try:
@@ -62,11 +77,25 @@ def take(directory: Path) -> list[InboxItem]:
             kind, payload = body["kind"], body["payload"]
             if not isinstance(kind, str) or not isinstance(payload, dict):
                 raise TypeError("not an inbox item")
-        except (ValueError, KeyError, TypeError):
-            path.replace(path.with_name(path.name + ".bad"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError):
+            _set_aside(path)
             continue
         items.append(InboxItem(path.name, kind, payload))
     return items
+
+
+def _set_aside(path: Path) -> None:
+    try:
+        path.replace(path.with_name(path.name + ".bad"))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StoreError(
+            f"{path} can be neither read nor moved: {error.strerror or error}",
+            "let the user that runs this own the directory and what is in it",
+        ) from error
 
 
 def undone(session: Session, items: Sequence[InboxItem]) -> list[InboxItem]:

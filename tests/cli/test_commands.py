@@ -121,6 +121,17 @@ def test_check_shows_the_file_as_understood_and_masks_secrets(tmp_path: Path) ->
     assert "is valid" in result.stderr
 
 
+def test_check_as_json_holds_the_same_secrets_masked(tmp_path: Path) -> None:
+    text = FROM_PROMETHEUS.replace("URL", "http://127.0.0.1:9").replace(
+        "timeout: 5s", "basic_auth: {username: reader, password: hunter2}"
+    )
+    result = anomaly("check", write(tmp_path, text), "--format", "json")
+    assert (result.exit_code, "hunter2" in result.output) == (0, False)
+    body = json.loads(result.stdout)
+    assert body["pipeline"]["prometheus"]["basic_auth"] == {"username": "reader", "password": "<secret>"}
+    assert "storage_p99" in body["signals"]
+
+
 def test_check_prints_the_schema_of_pipeline_files_without_one() -> None:
     result = anomaly("check", "--schema")
     assert result.exit_code == 0, result.stderr
@@ -158,12 +169,16 @@ def test_check_against_says_what_is_not_there_and_what_names_no_node(tmp_path: P
     with backend(by=answer) as prometheus:
         pipeline = write(tmp_path, FROM_PROMETHEUS.replace("URL", prometheus.url).replace("storage", "dcgm"))
         result = anomaly("check", pipeline, "--against")
+        as_json = anomaly("check", pipeline, "--against", "--format", "json")
     assert result.exit_code == 0, result.stderr
     rows = {row.split()[0]: row for row in result.stdout.splitlines()}
     assert rows["gpu_temp"].split()[1:3] == ["3", "1"]
     assert "1 name no node" in rows["gpu_temp"]
     assert "none" in rows["xid"] and "not there: DCGM_FI_DEV_XID_ERRORS" in rows["xid"]
     assert "1 of 16 signals are there; the others are not judged" in result.stdout
+    told = {each["signal"]: each for each in json.loads(as_json.stdout)}
+    assert (told["gpu_temp"]["series"], told["gpu_temp"]["nodes"], told["gpu_temp"]["unidentified"]) == (3, 1, 1)
+    assert (told["xid"]["newest"], told["xid"]["error"]) == (None, None)
     assert widest(result.stdout) <= WIDTH
 
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from anomaly.cli.demo import LENGTH, START, Demo
+from anomaly.cli.demo import _json as as_json
+from anomaly.truth import judge, read_truth
 from tests.cli.parts import anomaly, golden, widest
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("demo")]
@@ -66,3 +69,11 @@ def test_what_it_left_is_readable_without_it_and_others_files_stay(demo: Shown) 
     assert {incident["id"] for incident in listed} == {line["id"] for line in lines}
     assert len(json.loads((state / "truth.json").read_text())["faults"]) == 6
     assert (state / "mine.txt").read_text() == "mine"
+
+
+def test_as_json_it_is_one_object() -> None:
+    report = judge(read_truth('{"faults": []}', "truth.json"), [], start=START, end=START + LENGTH, nodes=32)
+    found = Demo(Path("demo.yaml"), Path("var/demo"), START + LENGTH, [], report, "[]", START)
+    body = json.loads(as_json(found))
+    assert (body["start"], body["end"]) == ("2026-06-01T07:30:00Z", "2026-06-01T10:00:00Z")
+    assert (body["incidents"], body["alerts"], body["truth"]["pages"]) == ([], [], 0)

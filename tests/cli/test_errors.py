@@ -17,6 +17,7 @@ import pytest
 from anomaly.cli import failures
 from anomaly.errors import SourceUnavailable
 from tests.cli.parts import FROM_PROMETHEUS, SIMULATED, anomaly, paragraph, write
+from tests.config.test_bad_files import FILES as BAD_FILES
 from tests.source.loopback import Reply, backend
 
 HTML = Reply(body=b"<!DOCTYPE html><html><title>Sign in</title></html>", headers={"Content-Type": "text/html"})
@@ -83,6 +84,19 @@ def test_a_range_shorter_than_a_step_is_empty_too(tmp_path: Path) -> None:
     assert (result.exit_code, "holds no step" in paragraph(result)) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "said"),
+    [
+        ("1780300800000", "1780304400000", "'1780300800000' is no time in Unix seconds; milliseconds have"),
+        ("0", "1780300800", "the range from 1970-01-01T00:00:00Z to 2026-06-01T08:00:00Z is longer than ten years"),
+        ("9999-12-31T23:59:59-12:00", "2026-06-01", "--from"),
+    ],
+)
+def test_a_range_that_nobody_can_mean_is_refused(start: str, end: str, said: str, tmp_path: Path) -> None:
+    result = anomaly("backtest", write(tmp_path, SIMULATED), "--from", start, "--to", end)
+    assert (result.exit_code, said in paragraph(result)) == (2, True), result.stderr
+
+
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     result = anomaly("collect", write(tmp_path, SIMULATED), "--from", "yesterday")
     assert result.exit_code == 2
@@ -121,6 +135,14 @@ def test_a_bad_pipeline_file_names_every_mistake_with_its_line(tmp_path: Path) -
     said = paragraph(result)
     assert f"{pipeline}:2: packs[0]: no signal pack has this name; did you mean node?" in said
     assert f"{pipeline}:3: prometheus.stepp: unknown key; did you mean step?" in said
+
+
+@pytest.mark.parametrize("path", BAD_FILES, ids=lambda path: path.stem)
+def test_every_bad_file_comes_out_in_its_own_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    result = anomaly("check", path.name)
+    assert result.exit_code == 3
+    assert f"{paragraph(result)}\n" == f"anomaly: {path.with_suffix('.txt').read_text(encoding='utf-8')}"
 
 
 def test_yaml_that_is_none(tmp_path: Path) -> None:

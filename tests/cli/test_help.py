@@ -40,20 +40,42 @@ def test_without_a_command_the_help_page_goes_to_standard_error() -> None:
     assert result.stderr == anomaly("--help").stdout
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["check", "backtest", "drill", "demo", "incidents", "explain", "why", "offenders", "report", "doctor"],
+)
+def test_whatever_prints_a_table_prints_json_too(command: str) -> None:
+    assert "--format [table|json]" in anomaly(command, "--help").stdout
+
+
 def test_the_version() -> None:
     assert anomaly("--version").stdout == f"anomaly {__version__}\n"
 
 
-def test_neither_the_program_nor_its_help_imports_anything_heavy() -> None:
+def imported_by(*words: str) -> set[str]:
+    """What a command line loads, in a process of its own."""
     script = (
         "import sys, contextlib\n"
         "from anomaly.cli.main import main\n"
         "with contextlib.suppress(SystemExit):\n"
-        "    main(['--help'])\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+        f"    main({list(words)!r})\n"
+        "print(*sys.modules, file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr == "[]\n"
+    return set(done.stderr.split())
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    loaded = imported_by("--help")
+    assert loaded & {f"anomaly.cli.{command}" for command in COMMANDS} == set()
+    assert loaded & {*HEAVY} == set()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_page_imports_anything_heavy(command: str) -> None:
+    loaded = imported_by(command, "--help")
+    assert f"anomaly.cli.{command}" in loaded
+    assert loaded & {*HEAVY} == set()
 
 
 def test_it_runs_as_a_module() -> None:

@@ -7,18 +7,23 @@ import resource
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.parts import FROM_PROMETHEUS, ON_THE_WAY, SIMULATED, golden, write
 from tests.cli.test_errors import EMPTY, HTML, held
+from tests.config.test_bad_files import BAD
 from tests.config.test_http import self_signed, server_context
 from tests.source.loopback import Reply, backend
 
 HALF_AN_HOUR = ("--from", "2026-06-01T08:00:00Z", "--to", "2026-06-01T08:30:00Z")
 PROGRAM = "from anomaly.cli.main import main; main()"
+
+
+# Root without the right to write everywhere, as any other user is.
+ORDINARY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
 
 
 def failed(folder: Path, *words: str | Path, limit_bytes: int | None = None) -> tuple[int, str]:
@@ -29,7 +34,7 @@ def failed(folder: Path, *words: str | Path, limit_bytes: int | None = None) -> 
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
 
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, words)],
+        [*ORDINARY, sys.executable, "-c", PROGRAM, *map(str, words)],
         cwd=folder,
         env={name: value for name, value in os.environ.items() if name != "ANOMALY_DEBUG"},
         preexec_fn=limited,
@@ -51,7 +56,7 @@ def as_recorded(name: str, code: int, said: str, *gone: tuple[str, str]) -> None
     said = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", said)
     said = re.sub(r"process \d+( \([^)]*\))?", "process PID", said)
     golden(f"errors/{name}.txt", f"exit code {code}\n{said}")
-    assert "; " in said, "there is no next step"
+    assert "; " in said or "\ncorrect the file and try again" in said, "there is no next step"
 
 
 REPLIES = {
@@ -93,11 +98,66 @@ def collected(folder: Path) -> Path:
     return pipeline
 
 
-def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "var").write_text("a file where a directory is expected")
+def a_file_where_a_directory_is_expected(folder: Path) -> None:
+    (folder / "var").write_text("")
+
+
+def a_directory_where_the_file_is_expected(folder: Path) -> None:
+    (folder / "var/anomaly.duckdb").mkdir(parents=True)
+
+
+def a_directory_that_may_not_be_written(folder: Path) -> None:
+    (folder / "var").mkdir(mode=0o555)
+
+
+def a_database_that_may_not_be_read(folder: Path) -> None:
+    collected(folder)
+    (folder / "var/anomaly.duckdb").chmod(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "prepare"),
+    [
+        ("unwritable-store", a_directory_that_may_not_be_written),
+        ("unreadable-store", a_database_that_may_not_be_read),
+        ("file-in-the-way", a_file_where_a_directory_is_expected),
+        ("directory-in-the-way", a_directory_where_the_file_is_expected),
+    ],
+)
+def test_a_store_that_cannot_be_used(name: str, prepare: Callable[[Path], None], tmp_path: Path) -> None:
+    prepare(tmp_path)
     code, said = failed(tmp_path, "collect", write(tmp_path, SIMULATED), *HALF_AN_HOUR)
     assert code == 1
-    as_recorded("unwritable-store", code, said)
+    as_recorded(name, code, said.replace(f"{tmp_path}/", ""))
+
+
+def test_published_files_that_cannot_be_written(tmp_path: Path) -> None:
+    pipeline = collected(tmp_path)
+    (tmp_path / "var/published").mkdir(mode=0o555)
+    code, said = failed(tmp_path, "score", pipeline, *HALF_AN_HOUR)
+    assert code == 1
+    as_recorded("unwritable-published", code, re.sub(r"/\.\S+\.aside", "/FILE", said))
+
+
+def test_starter_files_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir(mode=0o555)
+    code, said = failed(tmp_path, "init", "mine")
+    assert code == 1
+    as_recorded("unwritable-directory", code, said)
+
+
+@pytest.mark.parametrize("how", ["missing", "unreadable", "directory", "mistaken"])
+def test_a_pipeline_file_that_cannot_be_used(how: str, tmp_path: Path) -> None:
+    pipeline = tmp_path / "pipeline.yaml"
+    if how == "directory":
+        pipeline.mkdir()
+    elif how != "missing":
+        write(tmp_path, (BAD / "many-mistakes.yaml").read_text(encoding="utf-8"))
+    if how == "unreadable":
+        pipeline.chmod(0)
+    code, said = failed(tmp_path, "run", "pipeline.yaml")
+    assert code == 3
+    as_recorded(f"pipeline-{how}", code, said)
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_webhook_s_dead_letter_does_not_stop_the_next_incident(session: reques
     for n in range(3):
         outbox.enqueue(outbox_entries(on_node(n), SINKS, T0, T0))
     with Receiver(lambda path, body: 400 if b"gpu-001" in body else 200) as receiver:
-        report = drain(outbox, "hook", WebhookSink(receiver.url, session), T0, POLICY)
+        report = drain(outbox, "hook", WebhookSink(lambda: receiver.url, session), T0, POLICY)
     assert (report.sent, len(report.rejected)) == (2, 1)
     assert [json.loads(body)["id"] for _, _, body in receiver.requests] == ["i0", "i1", "i2"]
 

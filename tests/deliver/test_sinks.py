@@ -130,7 +130,7 @@ def test_silence_and_refusal_to_connect_are_unavailable_and_named_without_the_pa
 def test_a_webhook_gets_each_incident_with_its_idempotency_key(session: requests.Session) -> None:
     entries = [line(), line(cause="power")]
     with Receiver() as receiver:
-        WebhookSink(f"{receiver.url}/hook", session).send(entries, T0)
+        WebhookSink(lambda: f"{receiver.url}/hook", session).send(entries, T0)
     assert [headers["Idempotency-Key"] for _, headers, _ in receiver.requests] == [entry.key for entry in entries]
     assert json.loads(receiver.requests[1][2])["cause"] == "power"
 
@@ -139,7 +139,7 @@ def test_a_webhook_s_token_shows_in_no_error(session: requests.Session) -> None:
     for status in (404, 400):
         with Receiver(lambda path, body, status=status: status) as receiver:  # type: ignore[misc]
             with pytest.raises(DeliveryError) as caught:
-                WebhookSink(f"{receiver.url}/services/token", session).send([line()], T0)
+                WebhookSink(lambda: f"{receiver.url}/services/token", session).send([line()], T0)
             assert "token" not in str(caught.value)
 
 

@@ -54,7 +54,7 @@ def receivers(url: str) -> list[Target]:
     policy = FeedPolicy()
     return [
         Target(SinkRef("am", "alertmanager"), AlertmanagerSink(url, session, 5.0, policy), policy),
-        Target(SinkRef("hook", "webhook"), WebhookSink(f"{url}/hook", session, 5.0), policy),
+        Target(SinkRef("hook", "webhook"), WebhookSink(lambda: f"{url}/hook", session, 5.0), policy),
     ]
 
 

@@ -1,6 +1,8 @@
-"""One-shot collect, score, deliver and publish over a fixed logical range, in lives that SIGKILL ends at any moment.
+"""One-shot jobs over a fixed logical range, in lives that SIGKILL ends at any moment.
 
-    python -m tests.jobs.random_kill_program FOLDER RECEIVER_URL SEED KILLS SECONDS
+    python -m tests.jobs.random_kill_program ticks|house FOLDER RECEIVER_URL SEED KILLS SECONDS
+
+`ticks` are collect, score, deliver and publish; `house` is train, publish and prune, on what `ticks` has left.
 
 Every job opens the store anew, as cron would have it. Lives follow each other on the store in FOLDER, each killed
 after a random time of at most SECONDS, until KILLS have struck or the range is done; a last one goes on to the end.
@@ -14,18 +16,22 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from anomaly.clock import MINUTE
+from anomaly.jobs import models
 from anomaly.jobs.carry import Live
 from anomaly.jobs.deliver import deliver
 from anomaly.jobs.parts import Parts, open_pipeline_store
-from anomaly.jobs.publish import publish
+from anomaly.jobs.publish import prune, publish
+from anomaly.jobs.train import train
 from tests.jobs.kill_program import END, EVERY, receivers, warm
 from tests.jobs.parts import at, collect_to, score_to, small_cluster
 
 
-def live(parts: Parts, url: str) -> None:
+def ticks(parts: Parts, url: str) -> None:
     """From wherever the last life ended to the end of the range."""
     targets = receivers(url)
     refs = [target.ref for target in targets]
@@ -46,7 +52,25 @@ def live(parts: Parts, url: str) -> None:
             publish(store, pipeline, end)
 
 
-def born(parts: Parts, url: str) -> int:
+def house(parts: Parts, _url: str) -> None:
+    """A model where there is none, then, two days later, what is too old goes."""
+    pipeline = parts.pipeline
+    later = at(END) + pipeline.store.keep.samples + EVERY * MINUTE
+    if models.load(models.folder_of(parts.state_dir), parts.catalogue).model is None:
+        with open_pipeline_store(pipeline) as store:
+            told = train(parts, store, at(END))
+        assert told.manifest is not None, told.words
+    with open_pipeline_store(pipeline) as store:
+        publish(store, pipeline, later)
+    with open_pipeline_store(pipeline) as store:
+        prune(store, pipeline, later)
+        publish(store, pipeline, later)
+
+
+LIVES = {"ticks": ticks, "house": house}
+
+
+def born(live: Callable[[Parts, str], None], parts: Parts, url: str) -> int:
     """A child that lives; its process id."""
     child = os.fork()
     if child == 0:
@@ -68,20 +92,24 @@ def ended(child: int) -> int:
 
 
 def main() -> None:
-    folder, url, seed, kills, longest = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:5]), float(sys.argv[5])
+    live, folder, url = LIVES[sys.argv[1]], Path(sys.argv[2]), sys.argv[3]
+    seed, kills, longest = int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
     rng = random.Random(seed)
     parts = small_cluster(folder, END)
     warm(parts)
+    if live is house:
+        import_module("sklearn.ensemble")
+        import_module("skops.io")
     struck, alive = 0, True
     while alive and struck < kills:
-        child = born(parts, url)
+        child = born(live, parts, url)
         time.sleep(rng.uniform(0, longest))
         os.kill(child, signal.SIGKILL)
         alive = ended(child) != 0
         struck += alive
     begun = time.monotonic()
     if alive:
-        ended(born(parts, url))
+        ended(born(live, parts, url))
     sys.stdout.write(json.dumps([struck, time.monotonic() - begun]))
 
 

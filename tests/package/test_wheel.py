@@ -1,6 +1,8 @@
 """The wheel: what is in it, and that it is all one needs in an empty directory."""
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -57,8 +59,8 @@ def wheel(built: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ran]:
-    """Runs `anomaly` of an environment that holds the wheel, and the libraries of this one but not its checkout."""
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that holds the wheel, and the libraries of this one but not its checkout."""
     place = tmp_path_factory.mktemp("venv")
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
@@ -70,9 +72,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     where = run(python, "-I", "-c", "import anomaly; print(anomaly.__file__)", cwd=place)
     assert where.stdout.startswith(str(site)), where.stdout + where.stderr
+    return place / "bin"
+
+
+@pytest.fixture
+def installed(environment: Path) -> Callable[..., Ran]:
+    """Runs its `anomaly`."""
 
     def anomaly(*words: str | Path, cwd: Path) -> Ran:
-        return run(place / "bin" / "anomaly", *words, cwd=cwd)
+        return run(environment / "anomaly", *words, cwd=cwd)
 
     return anomaly
 
@@ -112,6 +120,20 @@ def test_the_sdist_holds_nothing_that_was_left_behind(built: Path) -> None:
     assert {"pyproject.toml", "README.md", "LICENSE", "Makefile", "anomaly/cli/main.py"} <= set(names)
     left = ("var/", ".venv/", "models/node-forest/", "notebooks/.ipynb_checkpoints")
     assert [name for name in names if name.startswith(left)] == []
+
+
+def test_the_tests_of_whole_rooms_pass_on_it(environment: Path, tmp_path: Path) -> None:
+    """The tests without the checkout's modules: what they import is what was installed, data files included."""
+    for name in ("tests", "pipelines", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    where = run(environment / "python", "-c", "import anomaly; print(anomaly.__file__)", cwd=tmp_path)
+    assert where.stdout.startswith(str(environment.parent)), where.stdout + where.stderr
+    rooms = ("config", "signals", "denoise", "truth", "cli/test_help.py")
+    chosen = [f"tests/{room}" for room in rooms]
+    done = run(environment / "python", "-m", "pytest", "-q", "-n0", *chosen, "-k", "not fuzz", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert int(re.findall(r"(\d+) passed", done.stdout)[-1]) > 300, done.stdout[-300:]
 
 
 def test_in_an_empty_directory(installed: Callable[..., Ran], tmp_path: Path) -> None:

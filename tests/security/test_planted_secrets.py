@@ -11,7 +11,7 @@ import pytest
 from tests.cli.parts import anomaly, write
 from tests.config.test_http import self_signed, server_context
 from tests.e2e.harness import anomaly_process, get, wait_until
-from tests.jobs.test_service import address, logged
+from tests.jobs.test_service import address, logged, origin_and_fault, write_pipeline
 from tests.source.loopback import Reply, backend
 
 PLANTED = {
@@ -144,3 +144,22 @@ def test_the_service_logs_serves_and_stores_no_secret(how: str, credentials: str
         assert [shown_in(text) for text in [*served, run.output(), run.errors()]] == [[]] * 6, run.errors()
     assert (tmp_path / "var/anomaly.duckdb").is_file()
     assert stored(tmp_path) == {}
+
+
+@pytest.mark.slow
+def test_an_incident_that_cannot_be_delivered_shows_no_address(tmp_path: Path) -> None:
+    """A webhook's address is its secret; whoever tries again and again may not say where."""
+    origin, _ = origin_and_fault()
+    hook = f"http://127.0.0.1:9/hooks/{PLANTED['hook']}?key={PLANTED['hook']}"
+    (tmp_path / "secret-file").write_text(f"http://127.0.0.1:9/hooks/{PLANTED['file']}\n")
+    webhooks = f'[{{url: "{hook}", timeout: 2s}}, {{url_file: secret-file, timeout: 2s}}]'
+    file = write_pipeline(tmp_path, origin, "http://127.0.0.1:9", webhooks=webhooks, log="{level: debug}")
+    with anomaly_process(["run", file], tmp_path) as run:
+        web = address(run)
+        wait_until(lambda: len(logged(run, "sink_failed")) == 3, 90, "three receivers that cannot be reached")
+        served = [get(f"{web}{path}").text for path in ("/metrics", "/-/ready", "/")]
+        assert run.terminate(20) == 0, run.errors()
+        assert [shown_in(text) for text in [*served, run.output(), run.errors()]] == [[]] * 5, run.errors()
+    assert stored(tmp_path) == {}
+    for words in (("report",), ("incidents",), ("doctor", file), ("doctor", file, "--format", "json"), ("check", file)):
+        assert shown_in(anomaly(*words).output) == [], words
