@@ -58,7 +58,7 @@ of its own, under `signals`:
 - **Valid** values are kept, all others are dropped and counted before anything is computed from them.
 - **Verified** says what the names and labels were seen in; *unverified* means that nobody has seen them yet in an
   exporter's source, its documentation or its output. `anomaly check PIPELINE --against` says what your own Prometheus
-  has, and of what it has not, whether the name was verified.
+  has, and of what it has not, whether the name was verified and what to switch on to have it.
 - `$window` in a query is at least two minutes and four native intervals.
 - All keys stand in a table [at the end](#keys-of-a-signal).
 """
@@ -117,15 +117,18 @@ def _pack(pack: str, signals: tuple[Signal, ...]) -> str:
         f"| {each.verified or '*unverified*'} |"
         for each in signals
     ]
-    asked = [f"| `{each.name}` | {_asked(each)} | {_identity(each)} | {_cell(each.source)} |" for each in signals]
+    asked = [
+        f"| `{each.name}` | {_asked(each)} | {_identity(each)} | {_cell(each.source)} | {_cell(each.enable)} |"
+        for each in signals
+    ]
     return "\n".join(
         [
             f"## {pack}\n\n{pack_about(pack)}\n",
             "| signal | meaning | unit | kind | every | bad | valid | judged by | layer, cause | verified |",
             "|---|---|---|---|---|---|---|---|---|---|",
             *meaning,
-            "\n| signal | asked for | whose | source |",
-            "|---|---|---|---|",
+            "\n| signal | asked for | whose | source | where it is missing |",
+            "|---|---|---|---|---|",
             *asked,
             "",
         ]
