@@ -202,8 +202,9 @@ def test_a_value_that_cannot_be_true_is_as_good_as_none_and_never_a_zero(seed: i
             wrong.append(piece)
             missing.append(piece)
             continue
-        hit = random.random(len(piece.ts)) < 0.05
-        hit[[0, -1]] = False  # a series is known from its first sample on, whatever that says
+        # Single ones, and not the first, by which a series is known: a device that says nothing for longer is missed.
+        hit = np.zeros(len(piece.ts), bool)
+        hit[int(random.integers(1, 9)) :: int(random.integers(5, 12))] = True
         wrong.append(replace(piece, values=np.where(hit, IMPOSSIBLE[piece.signal], piece.values)))
         missing.append(replace(piece, ts=piece.ts[~hit], values=piece.values[~hit]))
     same(judged(put_together(wrong)), judged(put_together(missing)), besides="presence")
