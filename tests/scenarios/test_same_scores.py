@@ -1,9 +1,11 @@
 """Properties of the tick: how samples are labelled, ordered, cut and doubled on their way changes nothing said."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +17,8 @@ from anomaly.signals.identity import Aliases, identify
 from tests.scenarios.cluster import ORIGIN, JobPlan, minute
 from tests.scenarios.export import Exported
 from tests.scenarios.play import PACKS, Scenario, Service, service
+
+pytestmark = pytest.mark.slow
 
 CATALOGUE = load_catalogue(PACKS)
 NODES = tuple(f"node-{i}" for i in range(1, 7))
@@ -31,7 +35,13 @@ CASE = Scenario(
         {"at": 20, "happens": "xid", "node": "node-4", "gpu": 0, "code": 48},
     ),
 )
-ORIGINAL = service(CASE)
+
+
+@functools.cache
+def original() -> Service:
+    return service(CASE)
+
+
 few = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 """Each example plays half an hour of a cluster: few of them, and none made smaller."""
 
@@ -56,9 +66,9 @@ def taken_apart(exported: Exported) -> list[Series]:
     return out
 
 
-def put_together(pieces: Sequence[Series], order: Callable[[Series], object] | None = None) -> Exported:
+def put_together(series: Sequence[Series], order: Callable[[Series], object] | None = None) -> Exported:
     """As the store would hold it: numbered by first sample; `order` breaks ties (the order in which answers come)."""
-    given = [piece for piece in pieces if len(piece.ts)]
+    given = [piece for piece in series if len(piece.ts)]
     given.sort(key=lambda piece: (int(piece.ts[0]), order(piece) if order else piece.signal))
     rows: dict[str, list[SeriesRow]] = {}
     born: dict[str, list[Ms]] = {}
@@ -79,11 +89,13 @@ def put_together(pieces: Sequence[Series], order: Callable[[Series], object] | N
     )
 
 
-PIECES = taken_apart(ORIGINAL.exported)
+@functools.cache
+def pieces() -> tuple[Series, ...]:
+    return tuple(taken_apart(original().exported))
 
 
 def judged(exported: Exported, run: Callable[[Service], None] | None = None) -> Service:
-    found = Service(ORIGINAL.spec, exported)
+    found = Service(original().spec, exported)
     if run is None:
         found.run(minute(MINUTES))
     else:
@@ -91,11 +103,14 @@ def judged(exported: Exported, run: Callable[[Service], None] | None = None) -> 
     return found
 
 
-AS_IT_IS = judged(put_together(PIECES))
+@functools.cache
+def as_it_is() -> Service:
+    return judged(put_together(pieces()))
 
 
-def same(found: Service, expected: Service = AS_IT_IS, *, besides: str = "") -> None:
+def same(found: Service, expected: Service | None = None, *, besides: str = "") -> None:
     """Scores (of all symptoms `besides` one), findings, incidents and coverage of every tick, to the bit."""
+    expected = expected or as_it_is()
     assert [tick.at for tick in found.ticks] == [tick.at for tick in expected.ticks]
     for ours, theirs in zip(found.ticks, expected.ticks, strict=True):
         scores, due = ([item for item in tick.node_scores if item.symptom != besides] for tick in (ours, theirs))
@@ -106,9 +121,9 @@ def same(found: Service, expected: Service = AS_IT_IS, *, besides: str = "") -> 
 
 
 def test_something_is_found_and_scored_at_all() -> None:
-    fired = {incident.entity.name for tick in AS_IT_IS.ticks for incident in tick.denoised.changed}
+    fired = {incident.entity.name for tick in as_it_is().ticks for incident in tick.denoised.changed}
     assert fired >= {"node-2", "node-4"}
-    assert sum(len(tick.node_scores) for tick in AS_IT_IS.ticks) > 50
+    assert sum(len(tick.node_scores) for tick in as_it_is().ticks) > 50
 
 
 def is_gauge(piece: Series) -> bool:
@@ -120,16 +135,16 @@ def is_gauge(piece: Series) -> bool:
 def test_labels_that_come_and_go_change_nothing(seed: int) -> None:
     """A pod begins or ends: one series ends, another begins, of the same GPU."""
     random = np.random.default_rng(seed)
-    pieces: list[Series] = []
-    for piece in PIECES:
+    changed: list[Series] = []
+    for piece in pieces():
         if is_gauge(piece) and random.random() < 0.3:
             cut = int(random.integers(1, len(piece.ts)))
             other = {**piece.labels, "exported_pod": "", "pod_uid": f"u{cut}", "DCGM_FI_DRIVER_VERSION": "575.1"}
-            pieces.append(replace(piece, ts=piece.ts[:cut], values=piece.values[:cut]))
-            pieces.append(replace(piece, labels=other, ts=piece.ts[cut:], values=piece.values[cut:]))
+            changed.append(replace(piece, ts=piece.ts[:cut], values=piece.values[:cut]))
+            changed.append(replace(piece, labels=other, ts=piece.ts[cut:], values=piece.values[cut:]))
         else:
-            pieces.append(piece)
-    same(judged(put_together(pieces)))
+            changed.append(piece)
+    same(judged(put_together(changed)))
 
 
 def test_other_names_of_the_same_labels_change_nothing() -> None:
@@ -141,22 +156,22 @@ def test_other_names_of_the_same_labels_change_nothing() -> None:
             changed["instance"] = f"10.0.0.{len(changed)}:19400"
         return {**changed, "cluster": "prod-a", "endpoint": "metrics"}
 
-    same(judged(put_together([replace(piece, labels=renamed(piece.labels)) for piece in PIECES])))
+    same(judged(put_together([replace(piece, labels=renamed(piece.labels)) for piece in pieces()])))
 
 
 @few
 @given(st.integers(0, 2**32 - 1))
 def test_the_order_in_which_series_are_first_seen_changes_nothing(seed: int) -> None:
     random = np.random.default_rng(seed)
-    same(judged(put_together(PIECES, lambda _: random.random())))
+    same(judged(put_together(pieces(), lambda _: random.random())))
 
 
 @few
 @given(st.integers(0, 2**32 - 1))
 def test_a_second_exporter_of_the_same_device_changes_nothing(seed: int) -> None:
     random = np.random.default_rng(seed)
-    doubled = list(PIECES)
-    for piece in PIECES:
+    doubled = list(pieces())
+    for piece in pieces():
         if "gpu" in piece.labels and random.random() < 0.5:
             kept = random.random(len(piece.ts)) < 0.9 if is_gauge(piece) else np.ones(len(piece.ts), bool)
             other = {**piece.labels, "job": "gpu-metrics", "pod": "dcgm-exporter-x7k2p", "container": "exporter"}
@@ -171,7 +186,7 @@ def test_pulls_of_any_length_change_nothing(cuts: list[int]) -> None:
         for cut in (*sorted(cuts), MINUTES):
             found.run(minute(cut), stretch=MINUTES * MINUTE)
 
-    same(judged(put_together(PIECES), run))
+    same(judged(put_together(pieces()), run))
 
 
 @few
@@ -183,7 +198,7 @@ def test_restarts_at_any_time_change_nothing(times: list[int]) -> None:
             found.restart()
         found.run(minute(MINUTES))
 
-    same(judged(put_together(PIECES), run))
+    same(judged(put_together(pieces()), run))
 
 
 IMPOSSIBLE = {"gpu_temp": 900.0, "gpu_power": SENTINEL, "sm_clock": 2147483632.0, "gpu_util": 4294967295.0}
@@ -197,7 +212,7 @@ def test_a_value_that_cannot_be_true_is_as_good_as_none_and_never_a_zero(seed: i
     matter: a device that answers nonsense is there."""
     random = np.random.default_rng(seed)
     wrong, missing = [], []
-    for piece in PIECES:
+    for piece in pieces():
         if piece.signal not in IMPOSSIBLE:
             wrong.append(piece)
             missing.append(piece)
