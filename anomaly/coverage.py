@@ -74,7 +74,9 @@ def cover(catalogue: Catalogue, directory: Directory, scene: Scene, at: Ms) -> C
     for name, panel in scene.panels.items():
         signal = catalogue[name]
         last = int(np.searchsorted(panel.times, at, side="right"))
-        recent = np.any(~np.isnan(panel.values[:, max(0, last - RECENT) : last]), axis=1)
+        recent = np.zeros(len(panel.rows), bool)
+        for column in range(max(0, last - RECENT), last):
+            recent |= ~np.isnan(panel.values[:, column])
         if signal.entity_kind == "job":
             jobs = [directory.jobs.codes.get(entity.name, -1) for entity in panel.rows.entities]
             speaking += [job for job, heard in zip(jobs, recent.tolist(), strict=True) if heard]

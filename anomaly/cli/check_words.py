@@ -58,6 +58,7 @@ def advice(parts: "Parts", seen: Sequence["Seen"], now: Ms) -> Iterator[str]:
 
     yield from _errors(seen)
     yield from _blind(seen)
+    yield from _partly(seen)
     yield from _slow(parts, seen)
     source = parts.source
     names: tuple[str, ...] = ()
@@ -95,6 +96,21 @@ def _blind(seen: Sequence["Seen"]) -> Iterator[str]:
         yield "Blind spots, which nobody judges, and what opens them:"
     for remedy, signals in groups.items():
         yield wrapped(f"{', '.join(signals)}: {remedy}", width=WIDTH, indent="    ", first="  ")
+
+
+def _partly(seen: Sequence["Seen"]) -> Iterator[str]:
+    """Who lacks what others have, or has a target that does not answer."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for each in seen:
+        if each.without:
+            groups.setdefault(each.without, []).append("a target" if each.signal == "up" else each.signal)
+    for names, signals in groups.items():
+        text = f"missing on {_few(names)}: {_few(signals)}"
+        yield wrapped(text, width=WIDTH, indent="    ", first="  ")
+
+
+def _few(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _slow(parts: "Parts", seen: Sequence["Seen"]) -> Iterator[str]:

@@ -40,6 +40,8 @@ class Seen:
     share: float | None = None
     """What of that is there that should be: GPUs that any signal of them knows, entities that any of its layer knows;
     of `up`, the targets that answer."""
+    without: tuple[str, ...] = ()
+    """Entities that should have it and lack all or some of it; of `up`, those with a target that does not answer."""
     asked: str = ""
     """What was asked for: metric names, or PromQL."""
     error: str = ""
@@ -86,13 +88,8 @@ def look(parts: Parts, now: Ms, *, progress: Callable[[str, float], None] = quie
         progress("check", len(found) / len(signals))
     if errors and len(errors) == len(signals):
         raise errors[0]
-    shares = _shares(signals, rows)
-    return [
-        replace(found[signal.name], share=shares.get(signal.name))
-        if found[signal.name].there and signal.name != "up"
-        else found[signal.name]
-        for signal in signals
-    ]
+    due = _due(signals, rows)
+    return [_shared(found[signal.name], rows.get(signal.name, frozenset()), due[_kin(signal)]) for signal in signals]
 
 
 def _query(parts: Parts, signal: Signal, now: Ms) -> Query:
@@ -127,8 +124,9 @@ def _seen(signal: Signal, pulled: Pulled, aliases: Aliases) -> Seen:
     )
     if signal.name != "up" or not len(pulled.labels):
         return seen
-    last = pulled.values[np.cumsum(pulled.lengths) - 1]
-    return replace(seen, share=float((last == 1).mean()))
+    answers = pulled.values[np.cumsum(pulled.lengths) - 1] == 1
+    down = {found[0].name for found, well in zip(known, answers.tolist(), strict=True) if found and not well}
+    return replace(seen, share=float(answers.mean()), without=tuple(sorted(down)))
 
 
 def _asked(signal: Signal) -> str:
@@ -145,13 +143,21 @@ def _rows(signal: Signal, pulled: Pulled, aliases: Aliases) -> frozenset[tuple[E
     return frozenset((found[0], found[1] if by_device else "") for found in known if found is not None)
 
 
-def _shares(signals: Sequence[Signal], rows: Mapping[str, frozenset[tuple[Entity, str]]]) -> dict[str, float]:
-    expected: dict[tuple[object, ...], set[tuple[Entity, str]]] = {}
+def _due(
+    signals: Sequence[Signal], rows: Mapping[str, frozenset[tuple[Entity, str]]]
+) -> dict[tuple[object, ...], set[tuple[Entity, str]]]:
+    """Who is known of, by any signal of the same kin."""
+    out: dict[tuple[object, ...], set[tuple[Entity, str]]] = {}
     for signal in signals:
-        expected.setdefault(_kin(signal), set()).update(rows.get(signal.name, ()))
-    return {
-        signal.name: len(rows[signal.name]) / len(expected[_kin(signal)]) for signal in signals if rows.get(signal.name)
-    }
+        out.setdefault(_kin(signal), set()).update(rows.get(signal.name, ()))
+    return out
+
+
+def _shared(seen: Seen, have: frozenset[tuple[Entity, str]], due: set[tuple[Entity, str]]) -> Seen:
+    if not have or not seen.there or seen.signal == "up":
+        return seen
+    without = {entity.name for entity, _ in due - have}
+    return replace(seen, share=len(have) / len(due), without=tuple(sorted(without)))
 
 
 def _kin(signal: Signal) -> tuple[object, ...]:

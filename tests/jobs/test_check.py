@@ -1,6 +1,7 @@
 """What a check measures and what it proposes, without a server: intervals, names of training metrics, capacity."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from anomaly.jobs.check import Seen
 from anomaly.jobs.proposals import propose, step_counts, step_times
 from anomaly.records import Labels, Pulled, Query
 from anomaly.signals.catalogue import load_catalogue
+from tests.jobs.parts import MemorySource, parts_of, pipeline_in
 
 NOW: Ms = 1_796_000_000 * SECOND
 TRAINING = list(load_catalogue(["training"]).signals.values())
@@ -142,3 +144,27 @@ def test_of_unknown_gpus_nothing_is_said_and_of_unknown_storage_that_it_is_unkno
         found = capacity(source, [gpus("NVIDIA H100 PCIe")], names, NOW)
         assert found is not None
         assert (found.storage, found.ratio) == (None, None)
+
+
+def test_who_lacks_what_others_have_is_named(tmp_path: Path) -> None:
+    def gpus_of(*nodes: str) -> list[Labels]:
+        return [{"Hostname": node, "gpu": str(i)} for node in nodes for i in range(2)]
+
+    targets: list[Labels] = [
+        {"instance": f"{node}:{port}", "job": job} for node in "abc" for job, port in (("dcgm", 9400), ("node", 9100))
+    ]
+    one_less = [labels for labels in gpus_of("a", "b", "c") if labels != {"Hostname": "b", "gpu": "1"}]
+    source = MemorySource(
+        {
+            "up": (targets, lambda labels, t: float(labels["instance"] != "c:9400")),
+            "gpu_temp": (gpus_of("a", "b", "c"), lambda labels, t: 50.0),
+            "gpu_power": (one_less, lambda labels, t: 300.0),
+            "sm_clock": (gpus_of("a"), lambda labels, t: 1700.0),
+        }
+    )
+    found = {each.signal: each for each in check.look(parts_of(pipeline_in(tmp_path), source), NOW)}
+    assert (found["gpu_temp"].share, found["gpu_temp"].without) == (1.0, ())
+    assert (found["gpu_power"].share, found["gpu_power"].without) == (5 / 6, ("b",))
+    assert (found["sm_clock"].share, found["sm_clock"].without) == (2 / 6, ("b", "c"))
+    assert (found["up"].share, found["up"].without) == (5 / 6, ("c",)), "a target that does not answer"
+    assert not found["xid"].there
