@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anomaly.clock import MINUTE, Ms, align_down
+from anomaly.coverage import Coverage, cover
 from anomaly.denoise.rules import Denoised, denoise
 from anomaly.denoise.world import Memory, World
 from anomaly.detect.codes import Seen
@@ -108,7 +109,8 @@ class Tick:
     findings: tuple[Finding, ...]
     denoised: Denoised
     node_scores: tuple[NodeScore, ...]
-    coverage: Mapping[str, float]
+    coverage: Coverage
+    """What was seen of every node, by layer; `coverage.verdicts` says what is thought of it."""
 
 
 def ticks_between(start: Ms, end: Ms, every: Ms) -> list[Ms]:
@@ -188,10 +190,11 @@ def _block(
         if second is not None:
             findings = second.words(findings, tick)
             scores += tuple(NodeScore(*found) for found in second.scores(tick))
-        world = _world(spec, batch.directory, scene, runs, tick)
+        covered = cover(spec.catalogue, batch.directory, scene, tick)
+        world = _world(spec, batch.directory, scene, runs, covered, tick)
         told = denoise(world, memory, findings)
         memory = told.memory
-        ticks.append(Tick(tick, findings, told, scores, world.coverage))
+        ticks.append(Tick(tick, findings, told, scores, covered))
         before = tick
     habits, bucket_end = _learn(spec, scene, context.habits, runs, end, state.bucket_end)
     runs = {name: found for name, found in runs.items() if found}
@@ -278,7 +281,9 @@ def _findings(spec: Spec, known: Mapping[str, Profile], runs: Mapping[str, Mappi
     return tuple(out)
 
 
-def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Mapping[str, Run]], at: Ms) -> World:
+def _world(
+    spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Mapping[str, Run]], seen: Coverage, at: Ms
+) -> World:
     names = directory.entities.names
     place = int(np.searchsorted(scene.members.times, at, side="right")) - 1
     jobs: dict[str, set[str]] = {}
@@ -286,12 +291,12 @@ def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Ma
         column = scene.members.job[:, place]
         for node in np.flatnonzero(column >= 0).tolist():
             jobs.setdefault(directory.jobs.names[column[node]], set()).add(names[node].split("/", 1)[1])
-    coverage = _coverage(directory, scene, at)
+    ratios = seen.ratios()
     return World(
         now=at,
         cluster=spec.cluster,
         step=spec.step,
-        nodes=frozenset(coverage),
+        nodes=frozenset(ratios),
         groups=spec.topology.groups,
         jobs={job: frozenset(nodes) for job, nodes in jobs.items()},
         alone={name: signal.alone for name, signal in spec.catalogue.signals.items()},
@@ -299,7 +304,7 @@ def _world(spec: Spec, directory: Directory, scene: Scene, runs: Mapping[str, Ma
             name: signal.shared_kind for name, signal in spec.catalogue.signals.items() if signal.shared_kind
         },
         booted=_booted(scene, at),
-        coverage=coverage,
+        coverage=ratios,
         maintenance=_maintained(spec, scene, at) - {node for nodes in jobs.values() for node in nodes},
         stirring=_stirring(runs),
     )
@@ -337,23 +342,6 @@ def _maintained(spec: Spec, scene: Scene, at: Ms) -> frozenset[str]:
         said = at_times(panel.values, panel.times, np.array([at]), tolerance)[:, 0] >= 1.0
         out |= {panel.rows.entities[i].name for i in np.flatnonzero(said).tolist()}
     return frozenset(out)
-
-
-def _coverage(directory: Directory, scene: Scene, at: Ms) -> dict[str, float]:
-    """Share of each node's rows, over all signals of the ring, that have a sample within their last four intervals."""
-    size = len(directory.entities.names)
-    seen, total = np.zeros(size), np.zeros(size)
-    for panel in scene.panels.values():
-        last = int(np.searchsorted(panel.times, at, side="right"))
-        recent = (~np.isnan(panel.values[:, max(0, last - 4) : last])).any(axis=1)
-        total += np.bincount(panel.rows.entity_code, minlength=size)
-        seen += np.bincount(panel.rows.entity_code, weights=recent, minlength=size)
-    names = directory.entities.names
-    return {
-        names[i].split("/", 1)[1]: round(float(seen[i] / total[i]), 4)
-        for i in np.flatnonzero(total).tolist()
-        if names[i].startswith("node/")
-    }
 
 
 def _node_scores(scored: Sequence[Scored], before: Ms, at: Ms, least: float = 0.3) -> tuple[NodeScore, ...]:

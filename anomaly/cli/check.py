@@ -8,13 +8,10 @@ import click
 
 from anomaly.cli import options
 from anomaly.cli.progress import progress
-from anomaly.clock import Ms, format_time
+from anomaly.clock import Ms
 
 if TYPE_CHECKING:
-    from anomaly.jobs.check import Seen
     from anomaly.jobs.parts import Parts
-
-WIDTH = 110
 
 
 def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -28,6 +25,7 @@ def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> Non
 @click.command("check")
 @options.pipeline
 @click.option("--against", is_flag=True, help="Also ask Prometheus what it has of every signal.")
+@click.option("--at", "at", type=options.Time(), metavar="TIME", help="With --against: as of then, not now.")
 @click.option(
     "--schema",
     is_flag=True,
@@ -37,16 +35,20 @@ def _schema(ctx: click.Context, _parameter: click.Parameter, value: bool) -> Non
     help="Print the JSON Schema of pipeline files, for editors, and nothing else.",
 )
 @options.output
-def command(pipeline: Path, against: bool, output: str) -> None:
+def command(pipeline: Path, against: bool, at: Ms | None, output: str) -> None:
     """Validate a pipeline file and show it as it is understood, secrets masked.
 
-    With --against it shows instead, for every signal, how many series and nodes Prometheus has and how old the newest
-    sample is, and says which signals are not there.
+    With --against it shows instead what Prometheus really has of every signal: the metric that answers, its series and
+    entities (nodes, jobs …), how often a value comes, how old the newest is, and the share that is there of what
+    should be. Then the blind spots with what to switch on, a query for training metrics under other names, and
+    whether storage can feed the GPUs.
     """
     from anomaly.clock import system_clock
     from anomaly.config.load import load_pipeline
     from anomaly.jobs.parts import assemble
 
+    if at is not None and not against:
+        raise click.UsageError("--at goes with --against")
     spec = load_pipeline(pipeline)
     parts = assemble(spec, system_clock)
     options.warn(spec)
@@ -57,12 +59,20 @@ def command(pipeline: Path, against: bool, output: str) -> None:
         return
     from anomaly.jobs.check import look
 
-    now = system_clock()
+    now = system_clock() if at is None else at
     with progress() as shown:
         seen = look(parts, now, progress=shown)
     if not any(each.there for each in seen):
         raise options.nothing_there(parts)
-    click.echo(_listing_json(seen) if output == "json" else _listing(seen, now))
+    from anomaly.cli.check_words import advice, listing, listing_json
+
+    paragraphs = list(advice(parts, seen, now))
+    if output == "json":
+        click.echo(listing_json(seen, paragraphs))
+        return
+    click.echo(listing(seen, now))
+    for paragraph in paragraphs:
+        click.echo(paragraph)
 
 
 def _say_model(parts: "Parts") -> None:
@@ -85,40 +95,3 @@ def _summary(parts: "Parts") -> str:
 def _summary_json(parts: "Parts") -> str:
     body = {"signals": list(parts.catalogue.signals), "pipeline": parts.pipeline.dump_masked()}
     return json.dumps(body, indent=2, ensure_ascii=False)
-
-
-def _listing_json(seen: list["Seen"]) -> str:
-    body = [
-        {
-            "signal": each.signal,
-            "series": each.series,
-            "nodes": each.entities,
-            "unidentified": each.unidentified,
-            "newest": None if each.newest is None else format_time(each.newest),
-            "asked": each.asked,
-            "error": each.error or None,
-        }
-        for each in seen
-    ]
-    return json.dumps(body, indent=2, ensure_ascii=False)
-
-
-def _listing(seen: list["Seen"], now: Ms) -> str:
-    from anomaly.cli.tables import span, table
-
-    rows = []
-    for each in seen:
-        if each.error:
-            found = ["error", "", "", each.error]
-        elif each.newest is None:
-            doubt = "" if each.verified else " (name unverified)"
-            found = ["none", "", "", f"not there{doubt}: {each.asked}"]
-        else:
-            strange = f"; {each.unidentified} name no node" if each.unidentified else ""
-            found = [str(each.series), str(each.entities), span(now - each.newest), each.asked + strange]
-        rows.append([each.signal, *found])
-    missing = sum(not each.there for each in seen)
-    last = f"{len(seen) - missing} of {len(seen)} signals are there"
-    if missing:
-        last += "; the others are not judged: switch them on in their exporter or drop their pack"
-    return table(["SIGNAL", "SERIES", "NODES", "NEWEST", "ASKED FOR"], rows, width=WIDTH) + f"\n{last}"

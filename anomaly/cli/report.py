@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WEEK: Ms = 7 * DAY
 KINDS = (("page", "pages"), ("ticket", "tickets"))
+VERDICTS = ("healthy", "suspect", "faulty", "unknown")
+LAYERS = ("hardware", "system", "network", "storage", "training")
 
 
 @click.command("report")
@@ -24,7 +26,8 @@ KINDS = (("page", "pages"), ("ticket", "tickets"))
 @options.state
 @options.output
 def command(days: int, pipeline: Path | None, state: Path, output: str) -> None:
-    """Sum up a period: incidents, pages and tickets a node-day, labels, what was set aside and why.
+    """Sum up a period: incidents, pages and tickets a node-day, labels, what was set aside and why; and how the nodes
+    stand now, layer by layer: healthy, suspect, faulty, or unknown where too little is seen of them.
 
     What the budget of false pages has been spent on is known only where people label incidents (`anomaly mark`); the
     figures are given with their exact 95 % Poisson intervals, since a few events say little.
@@ -48,7 +51,8 @@ def figures(known: Told, days: int, budget: dict[str, float]) -> dict[str, Any]:
     begin = through - days * DAY
     ticks = [row for row in known.rows("ticks", begin, through) if begin < row["tick_at"] <= through]
     start = max(begin, min((row["tick_at"] for row in ticks), default=through))
-    names = {row["name"] for row in known.rows("coverage", start, through) if row["kind"] == "node"} or known.nodes()
+    names, covered = _covered(known, start, through)
+    names = names or known.nodes()
     node_days = len(names) * (through - start) / DAY
     weeks = (through - start) / WEEK
     labels = known.labels()
@@ -67,6 +71,7 @@ def figures(known: Told, days: int, budget: dict[str, float]) -> dict[str, Any]:
             sorted(Counter(labels.get(each.id, "none") for each in incidents if each.severity.rank).items())
         ),
         "false": {level: _false(incidents, level, labels, weeks, budget.get(level)) for level, _ in KINDS},
+        "layers": _layers(covered),
         "dropped": _dropped(ticks),
         "ticks": len(ticks),
     }
@@ -112,6 +117,31 @@ def _by_cause(incidents: list["Incident"]) -> dict[str, int]:
     return dict(Counter(each.cause for each in incidents if each.severity.rank).most_common())
 
 
+def _covered(known: Told, start: Ms, through: Ms) -> tuple[set[str], list[dict[str, Any]]]:
+    """Every node that was looked at, and the rows of the newest look. A week has millions: columns, no loops."""
+    import pyarrow.compute as pc
+
+    from anomaly.store.published import read_table
+
+    rows = read_table(known.directory, "coverage", start, through)
+    if rows is None:
+        return set(), []
+    rows = rows.filter(pc.equal(rows["kind"], "node"))
+    newest = rows.filter(pc.equal(rows["tick_at"], pc.max(rows["tick_at"])))
+    return set(rows["name"].unique().to_pylist()), newest.to_pylist()
+
+
+def _layers(covered: list[dict[str, Any]]) -> dict[str, Any]:
+    """Layer → how many nodes have which verdict, and which ones nothing can be said of."""
+    out: dict[str, Any] = {}
+    for row in covered:
+        layer = out.setdefault(row["layer"], {**dict.fromkeys(VERDICTS, 0), "unknown_nodes": []})
+        layer[row["verdict"]] = layer.get(row["verdict"], 0) + 1
+        if row["verdict"] == "unknown":
+            layer["unknown_nodes"].append(row["name"])
+    return {layer: out[layer] for layer in (*LAYERS, "all") if layer in out}
+
+
 def _dropped(ticks: list[dict[str, Any]]) -> dict[str, int]:
     out: Counter[str] = Counter()
     for row in ticks:
@@ -153,8 +183,24 @@ def _text(found: dict[str, Any]) -> str:
             wrapped(f"causes: {causes}") if causes else "",
             wrapped(f"labels: {labels}") if labels else "",
             table(["SET ASIDE", "FINDINGS × TICKS", "WHY"], reasons) if reasons else "",
+            _seen(found["layers"]),
         ]
     )
+
+
+def _seen(layers: dict[str, Any]) -> str:
+    """Nodes by layer and verdict, as of the newest look."""
+    from anomaly.cli.tables import table
+
+    rows = [
+        [layer, *(str(layers[layer][verdict]) for verdict in VERDICTS), _few(layers[layer]["unknown_nodes"])]
+        for layer in layers
+    ]
+    return table(["NODES NOW", *(word.upper() for word in VERDICTS), "NOTHING KNOWN OF"], rows) if rows else ""
+
+
+def _few(names: list[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _interval(rate: dict[str, Any]) -> str:

@@ -40,6 +40,8 @@ class View:
     """What rules had set aside at that tick."""
     scores: tuple[Row, ...]
     coverage: float | None
+    layers: tuple[Row, ...] = ()
+    """What was seen of each layer, and the verdict on it."""
 
 
 @click.command("why")
@@ -51,7 +53,7 @@ def command(node: str, at: Ms | None, state: Path, output: str) -> None:
     """Tell why a node was paged, or was not, at some time.
 
     Shows the incidents that touched it, what was past its boundary and which rule set it aside for what reason, the
-    scores by symptom class, and how much of the node was seen at all. Reasons are kept as long as samples
+    scores by symptom class, and how much of each layer of the node was seen at all. Reasons are kept as long as samples
     (`store.keep.samples`).
     """
     known = told(state)
@@ -101,6 +103,9 @@ def look(known: Told, node: str, at: Ms | None) -> View:
         for row in known.rows("coverage", tick - LOOK_BACK, tick)
         if row["name"] == node and tick - LOOK_BACK <= row["tick_at"] <= tick
     ]
+    newest = max((row["tick_at"] for row in seen), default=None)
+    layers = {row["layer"]: row for row in seen if row["tick_at"] == newest}
+    overall = layers.pop("all", None)
     return View(
         node,
         at,
@@ -110,7 +115,8 @@ def look(known: Told, node: str, at: Ms | None) -> View:
         tuple(sorted(lasting, key=lambda row: (-row["peak"], row["signal"], row["device"]))),
         tuple(dropped),
         tuple(sorted(scores, key=lambda row: -row["score"])),
-        max(seen, key=lambda row: row["tick_at"])["ratio"] if seen else None,
+        overall["ratio"] if overall else None,
+        tuple(layers.values()),
     )
 
 
@@ -177,7 +183,7 @@ def _text(view: View, state: Path) -> str:
 
     seen = "unknown" if view.coverage is None else f"{view.coverage:.0%} of what it should report"
     head = f"{view.node} at {format_time(view.at)}: {verdict(view)}"
-    facts = f"judged at the tick of {format_time(view.tick)}; seen: {seen}"
+    facts = f"judged at the tick of {format_time(view.tick)}; seen: {seen}{_layers(view)}"
     return paragraphs(
         [
             click.style(wrapped(head, width=WIDTH), bold=True) + "\n" + facts,
@@ -187,6 +193,16 @@ def _text(view: View, state: Path) -> str:
             f"Next: anomaly explain {view.open[0][0].id}{_where(state)}" if view.open else "",
         ]
     )
+
+
+def _layers(view: View) -> str:
+    """`hardware faulty, system healthy, network unknown (0%)`: the share only where it is not all."""
+    words = [
+        f"{row['layer']} {row['verdict']}"
+        + ("" if row["ratio"] == 1 else " (never seen)" if row["ratio"] is None else f" ({row['ratio']:.0%})")
+        for row in view.layers
+    ]
+    return f"\nlayers: {', '.join(words)}" if words else ""
 
 
 def _where(state: Path) -> str:
@@ -247,6 +263,7 @@ def _as_json(view: View) -> dict[str, Any]:
         "tick": format_time(view.tick),
         "verdict": verdict(view),
         "coverage": view.coverage,
+        "layers": {row["layer"]: {"ratio": row["ratio"], "verdict": row["verdict"]} for row in view.layers},
         "incidents": [line for _, line in view.open],
         "later": [{"id": each.id, "fired_at": format_time(each.fired_at)} for each in view.later],
         "findings": [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from anomaly.clock import MINUTE, Ms, align_down
+from anomaly.coverage import verdicts
 from anomaly.deliver.entries import SinkRef, outbox_entries
 from anomaly.detect.forest import NodeModel
 from anomaly.detect.habit import BUCKETS
@@ -20,6 +21,7 @@ from anomaly.jobs.parts import Parts, late_by
 from anomaly.judge import Ranges
 from anomaly.pipeline import Batch, Spec, Tick, advance, ticks_between
 from anomaly.records import Entity, Incident, OutboxEntry, Phase
+from anomaly.signals.catalogue import Catalogue
 from anomaly.signals.identity import aliases_from
 from anomaly.store.results import CoverageRow, NodeScore, TickRecord
 from anomaly.store.samples import COLLECTED
@@ -29,6 +31,7 @@ LIVE_LAG: Ms = 5 * MINUTE
 """Ticks older than this beyond the normal delay are catch-up: what fires and resolves within them is history."""
 
 COVERAGE_EVERY: Ms = 5 * MINUTE
+"""How often what was seen of each node, and the verdict on it, is written down."""
 
 STRETCH_STEPS = 60
 """How many steps of the pipeline are read and scored at once while catching up."""
@@ -145,7 +148,7 @@ def _stretch(
             is_live = tick.at >= live_from
             (changes if is_live else history).append(incident)
             entries += _announce(incident, sinks, announced, is_live, now)
-        record = _record(tick, entries, pace, _within(lacking, since, tick.at))
+        record = _record(tick, entries, pace, _within(lacking, since, tick.at), spec.catalogue)
         records.append(_with_model(record, live.loaded, model, pace))
         since = tick.at
     if ticks and ticks[-1].at >= live_from:
@@ -204,8 +207,10 @@ def _within(lacking: Mapping[str, Ranges], after: Ms, through: Ms) -> tuple[str,
     return tuple(name for name, found in lacking.items() if any(a <= through and b > after for a, b in found))
 
 
-def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Sequence[str]) -> TickRecord:
-    covered = tick.coverage if pace.nominal(tick.at) % COVERAGE_EVERY == 0 else {}
+def _record(
+    tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Sequence[str], catalogue: Catalogue
+) -> TickRecord:
+    told = verdicts(tick.coverage, tick.denoised, catalogue) if pace.nominal(tick.at) % COVERAGE_EVERY == 0 else []
     return TickRecord(
         at=tick.at,
         state="",
@@ -213,10 +218,7 @@ def _record(tick: Tick, entries: Sequence[OutboxEntry], pace: Pace, lacking: Seq
         dropped=tick.denoised.dropped,
         incidents=tick.denoised.changed,
         node_scores=tuple(NodeScore(item.node, item.symptom, item.score, item.detector) for item in tick.node_scores),
-        coverage=tuple(
-            CoverageRow(Entity("node", node), "all", ratio, "unknown" if ratio < 0.5 else "seen")
-            for node, ratio in covered.items()
-        )
+        coverage=tuple(CoverageRow(Entity("node", item.node), item.layer, item.ratio, item.verdict) for item in told)
         + tuple(CoverageRow(Entity("signal", name), "all", None, "incomplete") for name in lacking),
         outbox=tuple(entries),
     )

@@ -139,6 +139,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         load=spec.load,
         drains=spec.drains,
         verified=spec.verified,
+        enable=spec.enable,
     )
 
 

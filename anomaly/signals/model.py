@@ -127,6 +127,8 @@ class Signal:
 
     No part of `repr`, by which a model knows the signals it was trained on: it changes no value.
     """
+    enable: str = field(default="", repr=False)
+    """What to switch on where this signal is not there: an exporter, its collector, its setting."""
 
     def native(self, step: Ms) -> Ms:
         """The grid on which this signal is pulled and judged, given the floor of every interval."""

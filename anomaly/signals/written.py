@@ -136,3 +136,4 @@ class SignalYaml(_Strict):
     )
     drains: bool = Field(default=False, description="Whether 1 says that people have taken the node out of service")
     verified: str = Field(default="", description="What its names and labels were seen in; empty: in nothing yet")
+    enable: str = Field(default="", description="What to switch on where it is missing: `check --against` says it")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anomaly.cli.check import WIDTH
+from anomaly.cli.check_words import WIDTH
 from anomaly.clock import system_clock
 from tests.cli.parts import FROM_PROMETHEUS, SIMULATED, anomaly, paragraph, widest, write
 from tests.source.loopback import Asked, Reply, backend
@@ -143,9 +143,10 @@ def test_check_against_a_cluster_with_everything_lists_every_signal(tmp_path: Pa
     assert result.exit_code == 0
     rows = result.stdout.splitlines()
     assert len(rows) <= 50 and widest(result.stdout) <= WIDTH
-    assert rows[0].split()[:4] == ["SIGNAL", "SERIES", "NODES", "NEWEST"]
-    counted = len(rows) - 2
-    assert rows[-1] == f"{counted} of {counted} signals are there"
+    assert rows[0].split() == ["SIGNAL", "METRIC", "SERIES", "ENTITIES", "EVERY", "AGE", "SEEN"]
+    [last] = [i for i, row in enumerate(rows) if "signals are there" in row]
+    assert rows[last].startswith(f"{last - 1} of {last - 1} signals are there: hardware 16/16, ")
+    assert "Blind spots" not in result.stdout
 
 
 def test_check_against_says_what_is_not_there_and_what_names_no_node(tmp_path: Path) -> None:
@@ -172,14 +173,24 @@ def test_check_against_says_what_is_not_there_and_what_names_no_node(tmp_path: P
         as_json = anomaly("check", pipeline, "--against", "--format", "json")
     assert result.exit_code == 0, result.stderr
     rows = {row.split()[0]: row for row in result.stdout.splitlines()}
-    assert rows["gpu_temp"].split()[1:3] == ["3", "1"]
-    assert "1 name no node" in rows["gpu_temp"]
-    assert "none" in rows["xid"] and "not there: DCGM_FI_DEV_XID_ERRORS" in rows["xid"]
-    assert "1 of 16 signals are there; the others are not judged" in result.stdout
-    told = {each["signal"]: each for each in json.loads(as_json.stdout)}
-    assert (told["gpu_temp"]["series"], told["gpu_temp"]["nodes"], told["gpu_temp"]["unidentified"]) == (3, 1, 1)
+    assert rows["gpu_temp"].split()[1:4] == ["DCGM_FI_DEV_GPU_TEMP", "3", "1"]
+    assert "1 series name nobody" in rows["gpu_temp"]
+    assert "xid" not in rows
+    blind = " ".join(result.stdout[result.stdout.index("Blind spots") :].split())
+    assert "xid, remapped_rows_uncorrectable, row_remap_failure, pcie_replay: dcgm-exporter's default set has" in blind
+    assert "ecc_correctable, ecc_uncorrectable: enable DCGM_FI_DEV_ECC_*_VOL_TOTAL in dcgm-exporter's CSV" in blind
+    assert "1 of 16 signals are there: hardware 1/16" in result.stdout
+    told = {each["signal"]: each for each in json.loads(as_json.stdout)["signals"]}
+    assert (told["gpu_temp"]["series"], told["gpu_temp"]["entities"], told["gpu_temp"]["unidentified"]) == (3, 1, 1)
     assert (told["xid"]["newest"], told["xid"]["error"]) == (None, None)
+    assert any(text.startswith("Blind spots") for text in json.loads(as_json.stdout)["advice"])
     assert widest(result.stdout) <= WIDTH
+
+
+def test_check_as_of_a_time_needs_a_source_to_ask(tmp_path: Path) -> None:
+    result = anomaly("check", write(tmp_path, SIMULATED), "--at", FROM)
+    assert result.exit_code == 2
+    assert "--at goes with --against" in result.stderr
 
 
 def test_check_against_does_not_ask_on_when_nobody_answers(tmp_path: Path) -> None:

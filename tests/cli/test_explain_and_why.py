@@ -9,7 +9,7 @@ import pytest
 
 from anomaly.clock import format_time
 from anomaly.store.published import read_incidents
-from tests.cli.conftest import OVER, Lived
+from tests.cli.conftest import OPEN, OVER, Lived
 from tests.cli.parts import anomaly, paragraph, widest
 from tests.jobs.parts import at
 
@@ -131,6 +131,17 @@ def test_why_at_a_quiet_time_names_what_came_closest(lived: Lived) -> None:
     body = as_json("why", lived.hot, "--at", when(10), state=lived.over)
     assert body["verdict"].startswith("nobody was told: nothing")
     assert (body["incidents"], body["findings"], body["coverage"]) == ([], [], 1.0)
+
+
+def test_why_says_layer_by_layer_how_the_node_stands(lived: Lived) -> None:
+    body = as_json("why", lived.lost, "--at", when(OPEN), state=lived.open)
+    assert {layer: found["verdict"] for layer, found in body["layers"].items()} == {
+        "hardware": "faulty",
+        "system": "healthy",
+        "training": "healthy",
+    }
+    text = anomaly("why", lived.lost, "--at", when(OPEN), "--state", lived.open).stdout
+    assert "\nlayers: hardware faulty, system healthy, training healthy" in text
 
 
 def test_without_a_time_the_newest_tick_is_meant(lived: Lived) -> None:

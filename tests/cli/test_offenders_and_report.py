@@ -79,6 +79,20 @@ def test_a_report_says_what_was_told_and_what_was_set_aside(lived: Lived) -> Non
     assert "settling" in rows, "reasons with their words"
 
 
+def test_a_report_says_how_the_nodes_stand_layer_by_layer(lived: Lived) -> None:
+    layers = json.loads(anomaly("report", "--state", lived.open, "--format", "json").stdout)["layers"]
+    assert list(layers) == ["hardware", "system", "training", "all"], "what the packs have signals of"
+    assert (layers["hardware"]["faulty"], layers["hardware"]["healthy"]) == (2, 10), "both faults are of the hardware"
+    assert (layers["system"]["healthy"], layers["system"]["unknown"]) == (12, 0)
+    assert layers["all"]["faulty"] == 2
+    shown = anomaly("report", "--state", lived.open).stdout
+    assert widest(shown) <= 100
+    rows = {line.split()[0]: line.split()[1:5] for line in shown[shown.index("NODES NOW") :].splitlines()}
+    assert rows["hardware"] == ["10", "0", "2", "0"]
+    over = json.loads(anomaly("report", "--state", lived.over, "--format", "json").stdout)["layers"]
+    assert over["all"]["faulty"] == 0
+
+
 def test_the_budget_is_judged_by_its_interval(lived: Lived, tmp_path: Path) -> None:
     pipeline = write(tmp_path, PIPELINE)
     text = " ".join(anomaly("report", "--state", lived.over, "--pipeline", pipeline).stdout.split())

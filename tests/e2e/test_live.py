@@ -208,9 +208,9 @@ def _identity_and_coverage(stage: Stage, incidents: dict[str, Any]) -> None:
     folder = stage.folder / "var"
     covered = read_table(folder / "published", "coverage")
     assert covered is not None
-    rows = [row for row in covered.to_pylist() if row["name"] == host]
+    rows = [row for row in covered.to_pylist() if row["name"] == host and row["layer"] == "all"]
     assert rows
-    assert rows[-1]["verdict"] == "seen"
+    assert rows[-1]["verdict"] == "healthy"
     assert rows[-1]["ratio"] > 0.9
     assert host not in {line["node"] for line in incidents.values()}
     series = read_table(folder / "published", "series")

@@ -40,10 +40,34 @@ VERIFIED = {
     "",
 }
 UNITS = {
-    *("bits", "bool", "bytes", "bytes/s", "calls", "celsius", "code", "dbm", "entries", "errors", "events", "faults"),
+    *(
+        "bits",
+        "bool",
+        "bytes",
+        "bytes/s",
+        "calls",
+        "celsius",
+        "code",
+        "dbm",
+        "devices",
+        "entries",
+        "errors",
+        "events",
+        "faults",
+    ),
     *("frames", "gigabytes/s", "hertz", "kills", "mebibytes", "megabytes", "megabytes/s", "megahertz", "microseconds"),
-    *("milliamperes", "milliseconds", "milliwatts", "nanoseconds", "packets", "percent", "ratio", "replays"),
-    *("requests", "rows", "rpm", "samples", "seconds", "steps", "tasks", "teraflops", "ticks", "watts"),
+    *(
+        "milliamperes",
+        "millijoules",
+        "milliseconds",
+        "milliwatts",
+        "nanoseconds",
+        "packets",
+        "percent",
+        "ratio",
+        "replays",
+    ),
+    *("requests", "rows", "rpm", "samples", "seconds", "steps", "tasks", "teraflops", "ticks", "watts", "words"),
 }
 LAYERS = {"hardware", "system", "network", "storage", "training"}
 SYMPTOMS = {"compute", "thermal", "memory", "nvlink", "network", "storage", "host", "training", "presence"}
@@ -80,11 +104,24 @@ def test_outside_the_default_packs_only_facts_may_be_loud_alone() -> None:
 
 
 def test_a_mean_is_called_a_mean() -> None:
-    for pack in ("ceph", "nfs", "weka", "disk"):
+    for pack in ("ceph", "nfs", "weka", "disk", "lustre"):
         assert "mean only" in pack_about(pack).lower()
         for signal in PACKS[pack].values():
-            if "latency" in signal.name:
+            if "latency" in signal.name or "operation_time" in signal.name:
                 assert "mean only" in signal.about, signal.name
+
+
+def test_every_percentile_comes_from_a_histogram_and_nothing_else_is_called_one() -> None:
+    for signal in SIGNALS:
+        computed = "histogram_quantile" in (signal.query or "")
+        told = signal.metrics and "P99" in signal.metrics[0], "some exporters compute it themselves"
+        assert ("percentile" in signal.about) == (computed or bool(told[0])), signal.name
+        if computed:
+            assert " le)" in str(signal.query), f"{signal.name}: a percentile of what was averaged before is none"
+
+
+def test_what_is_missing_can_be_switched_on() -> None:
+    assert [signal.name for signal in SIGNALS if not signal.enable] == []
 
 
 def test_the_default_packs_stay_as_small_as_they_are() -> None:
@@ -213,6 +250,7 @@ def test_a_signal_of_ones_own_is_one_entry() -> None:
     assert detectors_of(flow) == ("threshold",)
     assert leak.threshold is not None
     assert leak.threshold.hard
+    assert [name for name in document["signals"] if detectors_of(catalogue[name])] == ["coolant_flow", "leak"]
     assert EXAMPLE in render()
 
 
