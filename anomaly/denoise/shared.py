@@ -52,7 +52,8 @@ def share_cause(
             classes[incident.entity] |= {
                 _class(finding)
                 for finding in shareable
-                if finding.signal in told and (finding.symptom != "presence" or _as_shared(finding).cause == incident.cause)
+                if finding.signal in told
+                and (finding.symptom != "presence" or _as_shared(finding).cause == incident.cause)
             }
     for (signal, *_), batch in sorted(_batches(world, shareable).items()):
         for cluster in _simultaneous(batch):

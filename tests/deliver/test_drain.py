@@ -135,6 +135,7 @@ def test_a_clock_set_back_does_not_hold_the_feed() -> None:
 
 
 def test_what_fired_and_resolved_while_the_sink_was_down_arrives_as_resolved_only(outbox: Box) -> None:
+    """As in NVIDIA/NVSentinel#450, NVIDIA/NVSentinel#1686."""
     sink = Record()
     outbox.enqueue([entry("a", "firing"), entry("b", "firing"), entry("a", "resolved", resolved_at=T0)])
     report = drain(outbox, "am", sink, T0, POLICY)

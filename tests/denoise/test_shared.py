@@ -133,6 +133,7 @@ def test_a_slow_job_is_the_groups_effect() -> None:
 
 @pytest.mark.parametrize("silent", [4, 12])
 def test_exporters_that_die_together_are_one_monitoring_fault(silent: int) -> None:
+    """As in mej/nhc#161."""
     days = Days()
     days.run(0, 12, [find("silent", node, 0) for node in NODES[:silent]])
     assert len(days.open()) == 1

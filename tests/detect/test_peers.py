@@ -126,6 +126,7 @@ def test_what_all_share_makes_no_difference(values: list[int], shift: int) -> No
 @given(st.lists(st.floats(100, 3000), min_size=5, max_size=15), st.floats(0.2, 5))
 @settings(max_examples=60, deadline=None)
 def test_on_a_logarithmic_scale_a_common_factor_makes_no_difference(values: list[float], factor: float) -> None:
+    """As in NVIDIA/dcgm-exporter#472, NVIDIA/DCGM#221."""
     a, b = column(*values), column(*[value * factor for value in values])
     np.testing.assert_allclose(score(a, CLOCK, "low"), score(b, CLOCK, "low"), atol=1e-6)
 

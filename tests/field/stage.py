@@ -106,9 +106,7 @@ def series(signal: str, labels: Labels, values: Callable[[Cluster], Floats]) -> 
     return change
 
 
-def on_every_gpu(
-    signal: str, values: Callable[[Cluster, str, str], Floats], metric: str = "", **labels: str
-) -> Change:
+def on_every_gpu(signal: str, values: Callable[[Cluster, str, str], Floats], metric: str = "", **labels: str) -> Change:
     """A further series of each GPU: `values(cluster, node, gpu)`."""
 
     def change(cluster: Cluster) -> None:
@@ -127,7 +125,9 @@ def counted(cluster: Cluster, per_second: Floats | float, start: float = 0.0) ->
     return total
 
 
-def while_it_lasts(cluster: Cluster, value: float, at: float = AT, until: float | None = UNTIL, rest: float = 0.0) -> Floats:
+def while_it_lasts(
+    cluster: Cluster, value: float, at: float = AT, until: float | None = UNTIL, rest: float = 0.0
+) -> Floats:
     """`value` from minute `at` until minute `until`, `rest` otherwise."""
     out: Floats = np.where(cluster.during(at, until), value, rest)
     return out

@@ -62,7 +62,7 @@ def test_a_port_keeps_its_name_when_its_number_changes() -> None:
 
 
 def test_a_sensor_keeps_its_name_whatever_its_label_says() -> None:
-    """prometheus/node_exporter#2664, prometheus/node_exporter#2374: sensors are `temp1`; what they are is a join away."""
+    """prometheus/node_exporter#2664, prometheus/node_exporter#2374: `temp1`; what it is is a join away."""
     base: Labels = {"instance": "n", "chip": "platform_coretemp_0", "sensor": "temp1"}
     signal = HEALTH["board_temperature"]
     assert identify(signal, base, Aliases()) == identify(signal, {**base, "label": "Package id 0"}, Aliases())
@@ -90,5 +90,3 @@ def test_hardware_counters_have_one_identity_from_either_exporter(name: str) -> 
     labels: Labels = {"instance": "n:9100", "device": "mlx5_0", "port": "1"}
     kinds = {identify(signal, {**labels, "__name__": metric}, Aliases())[:2] for metric in signal.metrics}  # type: ignore[index]
     assert len(kinds) == 1
-
-

@@ -51,9 +51,9 @@ def test_the_same_xid_again_is_seen_again(tmp_path: Path) -> None:
         xid_counted(""): "0 0 _ _ _ _ 0 0 0 0 0 0 _ _ _ _",
         xid_counted("48"): "_ _ 1 1 1 1 stale _ _ _ _ _ 1 1 1 1",
     }
-    wanted = {at: [(labels, value)] for at, value in (("1m", 0), ("3m", 1), ("7m", 0), ("11m", 0), ("13m", 1))}
+    wanted = {at: [(labels, value)] for at, value in (("1m", 0.0), ("3m", 1.0), ("7m", 0.0), ("13m", 1.0))}
     assert not answers(tmp_path, "xid_counted_memory", inputs, wanted)
-    assert not answers(tmp_path, "xid_counted_lost", inputs, {"1m": [(labels, 0)], "7m": [(labels, 0)]})
+    assert not answers(tmp_path, "xid_counted_lost", inputs, {"1m": [(labels, 0.0)], "7m": [(labels, 0.0)]})
 
 
 @pytest.mark.e2e
@@ -65,7 +65,9 @@ def test_the_first_xid_of_a_series_is_seen(tmp_path: Path) -> None:
     assert not answers(tmp_path, "nvidia_smi_xid_lost", {series: "_ _ _ _ _ 300 300x20"}, wanted)
 
 
-BUCKET = 'juicefs_object_request_durations_histogram_seconds_bucket{instance="n:9567",vol_name="v",method="GET",le="%s"}'
+BUCKET = (
+    'juicefs_object_request_durations_histogram_seconds_bucket{instance="n:9567",vol_name="v",method="GET",le="%s"}'
+)
 
 
 @pytest.mark.e2e

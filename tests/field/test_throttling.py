@@ -1,4 +1,4 @@
-"""Throttling: counters that tick at normal load, flags that most of a healthy fleet shows, clocks that nobody watches."""
+"""Throttling: counters that tick at normal load, flags that most of a fleet shows, clocks that nobody sees."""
 
 from collections.abc import Callable
 
@@ -64,7 +64,7 @@ def test_a_heat_counter_that_the_temperature_confirms_is_a_ticket() -> None:
 
 
 def test_braked_gpus_are_found_where_most_of_the_fleet_shows_the_power_flag() -> None:
-    """NVIDIA/NVSentinel#1666: the flag stood on 69 % of the fleet; the GPUs at their lowest clock went unseen for days."""
+    """NVIDIA/NVSentinel#1666: the flag on 69 % of the fleet, GPUs at their lowest clock unseen for days."""
 
     def flagged(node: str, gpu: str) -> float:
         return 0.4 if node in NODES[:4] else 0.0
@@ -103,7 +103,7 @@ JUDGED = ("threshold", "peers", "shift")
 
 @pytest.mark.parametrize("pack", pack_names())
 def test_what_falls_at_idle_is_judged_at_load_only(pack: str) -> None:
-    """NVIDIA/open-gpu-kernel-modules#731, Syllo/nvtop#6: clocks, power and PCIe generation are low because nothing runs."""
+    """NVIDIA/open-gpu-kernel-modules#731, Syllo/nvtop#6: clocks and PCIe generation are low at idle."""
 
     def falls(item: Signal) -> bool:
         text = " ".join([item.name, *item.metrics, item.query or ""]).lower()

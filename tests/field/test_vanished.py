@@ -68,7 +68,7 @@ def test_where_some_nodes_have_counters_these_are_judged() -> None:
 
 
 def test_a_port_that_was_never_collected_is_not_missing() -> None:
-    """prometheus/node_exporter#2125, prometheus/node_exporter#2185: one of two interfaces, a driver's names colliding."""
+    """prometheus/node_exporter#2125, prometheus/node_exporter#2185: one of two ports, names that collide."""
     assert play(without(RAIL_COUNTERS, ("node-2",), device="1")).stories == []
 
 
@@ -102,7 +102,9 @@ def test_jobs_are_known_without_a_label_on_any_gpu() -> None:
         for node in cluster.nodes:
             cluster.job_of[node][:] = -1
 
-    told = play(unlabelled, happens("gpu overheats", until=35, node="node-3", gpu=1, heat=18, clock=0.7, job_slows=0.25))
+    told = play(
+        unlabelled, happens("gpu overheats", until=35, node="node-3", gpu=1, heat=18, clock=0.7, job_slows=0.25)
+    )
     assert told.loud == ["node/node-3 thermal critical"]
     assert told.story("node/node-3").incident.jobs == ("train-a",)
 
@@ -130,3 +132,15 @@ def test_profiling_fields_that_stop_at_zero_on_a_busy_node_are_no_verdict_on_it(
     """NVIDIA/dcgm-exporter#662, NVIDIA/gpu-monitoring-tools#189: activity 0 while utilisation says 99 %."""
     assert play(zero_activity(("node-2",))).stories == []
     assert play(zero_activity(NODES)).stories == []
+
+
+def test_a_quantile_that_comes_and_goes_is_still_judged() -> None:
+    """VictoriaMetrics/VictoriaMetrics#5060: buckets of a torn scrape do not rise, and the answer is empty."""
+
+    def torn(cluster: Cluster) -> None:
+        for values in cluster.gauges["storage_p99"].values():
+            values[cluster.random.random(len(values)) < 0.4] = np.nan
+
+    slow = happens("volume slows", at=40, until=55, times=4)
+    assert play(torn, minutes=40).stories == []
+    assert play(slow, torn, minutes=70).loud == ["storage/train-data storage warning"]

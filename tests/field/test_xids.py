@@ -126,9 +126,7 @@ def test_the_same_code_again_is_seen_by_the_exporters_own_count() -> None:
 
 
 def test_a_reset_clears_what_was_recovered() -> None:
-    """leptonai/gpud#1072, leptonai/gpud#108, NVIDIA/k8s-device-plugin#234: unhealthy for ever after a recovered error."""
+    """leptonai/gpud#1072, leptonai/gpud#108, NVIDIA/k8s-device-plugin#234: unhealthy for ever."""
     told = play(xid(74, until=AT + 5), minutes=40)
     assert told.loud == ["node/node-2 nvlink warning"]
     assert told.story("node/node-2").ended == pytest.approx(AT + 5, abs=3)
-
-

@@ -155,6 +155,7 @@ def test_incompleteness_is_reported_and_advice_is_not() -> None:
 
 
 def test_native_histograms_are_left_out_with_a_warning() -> None:
+    """As in prometheus/prometheus#16578, prometheus/prometheus PR#16724."""
     histogram = '{"metric":{"a":"h"},"histograms":[[1700000000,{"count":"1","sum":"2","buckets":[[0,"1","2","1"]]}]]}'
     body = body_of([GPU]).replace(b'"result":[', b'"result":[' + histogram.encode() + b",")
     pulled = parse(body)
