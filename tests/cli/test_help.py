@@ -45,6 +45,7 @@ def test_the_version() -> None:
 
 
 def test_neither_the_program_nor_its_help_imports_anything_heavy() -> None:
+    """As in 4n4nd/prometheus-api-client-python#225, 4n4nd/prometheus-api-client-python#251."""
     script = (
         "import sys, contextlib\n"
         "from anomaly.cli.main import main\n"

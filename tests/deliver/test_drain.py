@@ -180,6 +180,7 @@ def test_a_firing_alert_is_sent_again_before_its_lease_ends_for_as_long_as_it_fi
 
 
 def test_a_resolved_alert_is_sent_again_for_a_quarter_of_an_hour_only(outbox: Box) -> None:
+    """As in prometheus/prometheus#1945."""
     sink = Record()
     outbox.enqueue([entry("a"), entry("a", "resolved", resolved_at=T0)])
     for n in range(18):
@@ -246,6 +247,7 @@ def test_a_group_and_its_absorbed_members_go_in_one_post(session: requests.Sessi
 
 
 def test_two_alertmanagers_one_down(session: requests.Session) -> None:
+    """As in prometheus/alertmanager#787, prometheus/alertmanager#2198, prometheus/alertmanager#4249."""
     refs = [SinkRef("am-a", "alertmanager"), SinkRef("am-b", "alertmanager")]
     outbox, down = MemoryOutbox(), [503]
     with Receiver() as good, Receiver(lambda path, body: down[0]) as bad:

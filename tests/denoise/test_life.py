@@ -108,6 +108,7 @@ def test_a_code_is_told_rather_than_the_silence_after_it() -> None:
 
 
 def test_an_id_does_not_depend_on_when_it_was_found() -> None:
+    """As in prometheus/alertmanager#1718, prometheus/alertmanager#4008."""
     early, late = Days(), Days()
     early.run(0, 30, [find("gpu_temp", "n2", 0)])
     late.run(25, 30, [find("gpu_temp", "n2", 0)])

@@ -63,10 +63,12 @@ def test_in_lock_step_the_spread_is_zero_and_the_floor_holds() -> None:
 
 
 def test_in_lock_step_a_real_fall_is_seen() -> None:
+    """As in twitter/AnomalyDetection#58, twitter/AnomalyDetection#57, netdata/netdata#12967."""
     assert score(column(*[1755] * 12, 1300), CLOCK, "low")[-1, 0] > 1.0
 
 
 def test_constant_and_equal_is_never_an_alarm() -> None:
+    """As in twitter/AnomalyDetection#58, twitter/AnomalyDetection#57, netdata/netdata#12967."""
     assert (score(np.full((8, 20), 3.5), TEMP) == 0.0).all()
     assert (score(np.zeros((8, 20)), ERRORS) == 0.0).all()
 
@@ -102,7 +104,8 @@ def test_without_traffic_there_is_no_comparison() -> None:
 
 
 def test_a_rail_that_carries_nothing_among_busy_ones_is_judged_not_lost() -> None:
-    """The logarithm of zero must not turn the worst case into "no verdict"."""
+    """The logarithm of zero must not turn the worst case into "no verdict". As in opensearch-project/project-website
+    PR#4006."""
     found = score(column(4e9, 4e9, 4e9, 4e9, 4e9, 0.0), TRAFFIC, "low")[-1, 0]
     assert found >= 1.0
 

@@ -13,10 +13,13 @@ HERE = Path(__file__).parent
 
 KNOWN = {
     "G": "1 2 3 5 6 7 9 10 11 13 14 15 16 17 18 19 20 22 23 24 25 26 28 29 31 32 33 34 35 36 37 38 41 43 44 45",
-    "M": "1 2 3 4 6 7 8 10 11 12 13 14 15 17 18 19 20 21 23 24 25 26 27 30 31 32 34 35 36 37 39 40 41 43 45 46 47 48 49"
-    " 50 51 52 53 54 55 56 57 58",
+    "M": "1 2 3 4 6 7 8 10 11 12 13 14 15 17 18 19 20 21 23 24 25 26 27 30 31 32 34 35 36 37 39 40 41 43 45 46 47 48"
+    " 49 50 51 52 53 54 55 56 57 58",
+    "P": "19 20 21 22 23 25 26 27 28 30 31 33 34 35 37 38 39 41 42 44 45 48 49 50 51 52 1 2 3 5 6 7 8 10 11 12 14 15"
+    " 16 18",
 }
-"""Numbers of the bugs that were collected: GPU and node faults (G), what the metrics do (M)."""
+"""Numbers of the bugs that were collected: GPU and node faults (G), what the metrics do (M), and the way from a source
+to an alert (P: ingest, detection, delivery)."""
 
 REASON = re.compile(r"\b(?:open|out of scope): \S+")
 

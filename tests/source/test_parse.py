@@ -136,6 +136,7 @@ def test_other_layouts_of_the_same_answer_are_read_all_the_same(series: str) -> 
 
 
 def test_no_series_is_an_answer() -> None:
+    """As in 4n4nd/prometheus-api-client-python#222."""
     pulled = parse(body_of([]))
     assert (pulled.labels, len(pulled.lengths), len(pulled.ts), len(pulled.values)) == ((), 0, 0, 0)
 
