@@ -46,7 +46,7 @@ LINES = lines()
 
 
 def text_of(test: str) -> str | None:
-    """What a test says of itself: the docstring of a function, a scenario file; None where there is no such test."""
+    """What a test says of itself: the docstring of a function in one line, a scenario file; None: no such test."""
     path, _, function = test.partition("::")
     if not (ROOT / path).is_file():
         return None
@@ -54,7 +54,7 @@ def text_of(test: str) -> str | None:
     if path.endswith(".yaml"):
         return text
     found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == function]
-    return (ast.get_docstring(found[0]) or "") if found else None
+    return " ".join((ast.get_docstring(found[0]) or "").split()) if found else None
 
 
 def test_every_known_bug_has_its_line_once() -> None:
