@@ -102,7 +102,7 @@ def test_without_us_an_alert_ends_by_itself(alertmanager: Make, session: request
 
 def test_one_skipped_round_resolves_nothing(alertmanager: Make, session: requests.Session) -> None:
     """As in prometheus/alertmanager#204, prometheus/alertmanager#3048, grafana/grafana PR#38648,
-    VictoriaMetrics/VictoriaMetrics#5828. As in prometheus/prometheus#5277, prometheus/alertmanager#952."""
+    VictoriaMetrics/VictoriaMetrics#5828, prometheus/prometheus#5277, prometheus/alertmanager#952."""
     am = alertmanager().start()
     feed = Feed(session, am)
     feed.say(now_based(hot_gpu))
