@@ -105,7 +105,7 @@ def test_without_traffic_there_is_no_comparison() -> None:
 
 def test_a_rail_that_carries_nothing_among_busy_ones_is_judged_not_lost() -> None:
     """The logarithm of zero must not turn the worst case into "no verdict". As in opensearch-project/project-website
-    PR#4006."""
+    PR#4006. As in opensearch-project/project-website PR#4006."""
     found = score(column(4e9, 4e9, 4e9, 4e9, 4e9, 0.0), TRAFFIC, "low")[-1, 0]
     assert found >= 1.0
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from anomaly.records import Severity
 from tests.field.stage import AT, NODES, UNTIL, Change, happens, play
-from tests.scenarios.cluster import GPU_COUNTERS, GPU_GAUGES, RAIL_COUNTERS, Cluster
+from tests.scenarios.cluster import GPU_COUNTERS, GPU_GAUGES, RAIL_COUNTERS, Cluster, JobPlan
 
 
 def without(names: tuple[str, ...], nodes: tuple[str, ...] = NODES, device: str | None = None) -> Change:
@@ -38,6 +38,36 @@ def test_in_a_roll_out_the_first_nodes_are_taken_into_the_incident_of_all() -> N
 def test_a_gpu_gone_from_one_node_is_lost() -> None:
     """NVIDIA/dcgm-exporter#348: no metric says that a GPU has fallen off the bus; its series end."""
     assert play(happens("gpu vanishes", until=None, node="node-3", gpu=0)).loud == ["node/node-3 gpu_lost critical"]
+
+
+def held_by_another_job(until: float, node: str = "node-6", gpu: str = "1") -> Change:
+    """One GPU is a pod's of its own until minute `until`, and is not shown afterwards."""
+
+    def change(cluster: Cluster) -> None:
+        for name in GPU_GAUGES:
+            values = cluster.gauges[name].pop((node, gpu))
+            values[cluster.during(until)] = np.nan
+            labels = {"instance": f"{node}:9400", "Hostname": node, "gpu": gpu, "hpc_job": "notebook"}
+            cluster.further.setdefault(name, []).append((labels, values))
+
+    return change
+
+
+def test_a_gpu_that_is_given_back_is_not_lost() -> None:
+    """NVIDIA/dcgm-exporter#569: with dynamic resource allocation the exporter shows no free GPU."""
+    assert play(held_by_another_job(until=AT)).stories == []
+
+
+def test_an_idle_node_whose_gpus_are_all_given_back_is_no_dead_exporter() -> None:
+    """NVIDIA/dcgm-exporter#569, a whole node."""
+    jobs = [JobPlan("train-a", NODES[:5]), JobPlan("train-b", NODES[5:], end=AT)]
+    assert play(happens("gpu vanishes", node="node-6", until=None), jobs=jobs, minutes=60).stories == []
+
+
+def test_where_free_gpus_are_shown_a_gpu_that_goes_with_its_job_is_lost() -> None:
+    """NVIDIA/dcgm-exporter#569, the other way round: node-5 idles in full view."""
+    jobs = [JobPlan("train-a", NODES[:4])]
+    assert play(held_by_another_job(until=AT), jobs=jobs).loud == ["node/node-6 gpu_lost critical"]
 
 
 def test_a_cluster_without_gpus_has_no_gpu_faults() -> None:
