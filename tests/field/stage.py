@@ -93,8 +93,8 @@ def service(
     cluster = build(Scenario("", minutes, nodes, GPUS, RAILS, jobs=tuple(jobs), groups=groups or {}))
     for change in changes:
         change(cluster)
-    catalogue = load_catalogue((*PACKS, *packs), signals)
-    return Service(Spec("test", STEP, catalogue, Topology(cluster.groups)), export(cluster, catalogue))
+    catalogue = load_catalogue(("dcgm", *PACKS, *packs), signals)
+    return Service(Spec("test", STEP, catalogue, Topology(cluster.groups)), export(cluster, catalogue, {}))
 
 
 def series(signal: str, labels: Labels, values: Callable[[Cluster], Floats]) -> Change:
