@@ -24,7 +24,7 @@ def test_the_code_that_follows_another_names_no_hardware() -> None:
 
 def test_what_a_masked_code_did_is_found_without_it() -> None:
     """NVIDIA/DCGM#235: the gauge says 45 while the GPU goes; the verdict rests on the GPU and not on the 45."""
-    told = play(xid(45), gone())
+    told = play(xid(45), gone(at=AT + 2))
     assert told.loud == ["node/node-2 gpu_lost critical"]
     assert "xid" not in told.story("node/node-2").incident.signals
 
