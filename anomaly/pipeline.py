@@ -26,12 +26,12 @@ from anomaly.features.align import at_times
 from anomaly.features.index import Directory, SeriesIndex
 from anomaly.features.jobs import Membership, membership
 from anomaly.features.load import WARM_UP
-from anomaly.features.panel import build_panel, presence_panel
+from anomaly.features.panel import build_panel, holders, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
 from anomaly.judge import Ranges, Scene, learn_habits, score_signal
 from anomaly.panels import Panel
 from anomaly.presence import UP, score_presence
-from anomaly.records import Finding, Samples, Topology
+from anomaly.records import Finding, Ints, Samples, Topology
 from anomaly.second_opinion import held, is_forest, profiles_with, second_opinion
 from anomaly.signals.catalogue import Catalogue
 
@@ -158,6 +158,7 @@ def _block(
     watched_since = state.watched_since or int(start)
     scored: list[Scored] = []
     presence: dict[str, Panel] = {}
+    held_by: dict[str, Ints] = {}
     codes = dict(state.codes)
     for name, panel in scene.panels.items():
         signal = spec.catalogue[name]
@@ -168,8 +169,11 @@ def _block(
             codes.pop(name, None)
         scored += verdicts
         if signal.presence or name == UP:
-            presence[name] = presence_panel(signal, rings[name], batch.directory.signals[name], start)
-    scored += score_presence(spec.catalogue, presence, scene)
+            index = batch.directory.signals[name]
+            there = presence[name] = presence_panel(signal, rings[name], index, start)
+            if name != UP and np.isnan(there.new_values).any():
+                held_by[name] = holders(signal, rings[name], index)
+    scored += score_presence(spec.catalogue, presence, scene, held_by)
     second = None
     if model is not None:
         second = second_opinion(spec.catalogue, scene, batch.directory.entities, context.habits, model, at)

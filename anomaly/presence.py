@@ -12,7 +12,7 @@ from anomaly.detect.scored import Scored
 from anomaly.features.align import at_times, row_lookup, take_rows
 from anomaly.judge import Scene
 from anomaly.panels import Panel, Rows
-from anomaly.records import Bools
+from anomaly.records import Bools, Ints
 from anomaly.signals.catalogue import Catalogue
 from anomaly.signals.model import Signal
 
@@ -20,9 +20,12 @@ UP = "up"
 """The signal that says which targets answer."""
 
 
-def score_presence(catalogue: Catalogue, presence: Mapping[str, Panel], scene: Scene) -> list[Scored]:
+def score_presence(
+    catalogue: Catalogue, presence: Mapping[str, Panel], scene: Scene, holders: Mapping[str, Ints]
+) -> list[Scored]:
     """What is there at all, from raw values: lost nodes, silent targets, vanished devices, and what stands still.
 
+    `holders` are the last jobs of the devices (rows × all steps) of those signals that miss any.
     No verdict where the source's answer was incomplete: what is missing there may well exist.
     """
     out: list[Scored] = []
@@ -38,9 +41,14 @@ def score_presence(catalogue: Catalogue, presence: Mapping[str, Panel], scene: S
                 "vanished": absence.vanished_nodes(panel),
             }
         else:
-            found = {"lost": absence.lost_devices(panel)}
+            holder = holders.get(name)
+            given_back = None if holder is None else absence.released(panel, holder, per_node=True)
+            found = {"lost": absence.lost_devices(panel, given_back)}
             if signal.restless and up is not None:
-                found["unseen"] = absence.unseen_devices(panel, _answers(up, panel))
+                answers = _answers(up, panel)
+                if holder is not None:
+                    answers &= ~absence.released(panel, holder, per_node=False)
+                found["unseen"] = absence.unseen_devices(panel, answers)
         out += [_absent(signal, detector, absent, panel.rows, scene) for detector, absent in found.items()]
     return out + _score_stillness(catalogue, presence, scene)
 

@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anomaly.clock import MINUTE, Ms
 from anomaly.denoise.world import TOGETHER, Case, Memory, World
-from anomaly.records import Dropped, Entity, Finding, Phase
+from anomaly.records import Dropped, Entity, Finding, Phase, Scope
 
 JOINING: Ms = 15 * MINUTE
 """How long after it fired a group takes in further members; who turns later turns for a reason of its own."""
+
+UNREPORTED = "lost"
+"""The detector of devices that stop reporting while their neighbours go on."""
 
 LEAST_MEMBERS = 3
 LEAST_SHARE = 0.3
@@ -32,7 +35,8 @@ def share_cause(
     Per signal and direction, nodes whose onsets lie together are matched with every group of the topology, with the
     shared entity behind the signal (its volume, its switch) and with jobs; the best explanation by F1 wins, the
     smaller group on a tie. A group already firing keeps its members until their findings end. A hard fault of one
-    device (a lost GPU, an uncorrectable error) is never shared: its node keeps its own case.
+    device (an XID, an uncorrectable error) is never shared: its node keeps its own case. Devices that merely stop
+    reporting on many nodes together are an exporter's doing, a monitoring fault.
     """
     cases: dict[Entity, list[Finding]] = defaultdict(list)
     members_of: dict[Entity, frozenset[str]] = {}
@@ -48,7 +52,8 @@ def share_cause(
             classes[incident.entity] |= {
                 _class(finding)
                 for finding in shareable
-                if finding.signal in told and (finding.symptom != "presence" or finding.cause == incident.cause)
+                if finding.signal in told
+                and (finding.symptom != "presence" or _as_shared(finding).cause == incident.cause)
             }
     for (signal, *_), batch in sorted(_batches(world, shareable).items()):
         for cluster in _simultaneous(batch):
@@ -81,14 +86,21 @@ def share_cause(
             for finding in group:
                 taken.pop(finding.key)
             continue
-        out.append(Case("job" if entity.kind == "job" else "group", entity, tuple(group), nodes))
+        scope: Scope = "job" if entity.kind == "job" else "group"
+        out.append(Case(scope, entity, tuple(_as_shared(finding) for finding in group), nodes))
         absorbed += [Dropped(finding, "shared_cause", str(entity)) for finding in group]
     left = tuple(finding for finding in findings if finding.key not in taken)
     return tuple(out), left, tuple(absorbed)
 
 
 def _shareable(finding: Finding) -> bool:
-    return finding.asymmetric and (not finding.hard or finding.cause in ("node_lost", "telemetry"))
+    fact = finding.hard and finding.cause not in ("node_lost", "telemetry") and finding.detector != UNREPORTED
+    return finding.asymmetric and not fact
+
+
+def _as_shared(finding: Finding) -> Finding:
+    """What a finding says once many share it: no GPUs are lost on many nodes at once, they are no longer reported."""
+    return replace(finding, cause="telemetry") if finding.detector == UNREPORTED else finding
 
 
 def _class(finding: Finding) -> str:

@@ -52,10 +52,11 @@ def silent_targets(up: Panel) -> Absent:
     return Absent(up.rows.entities, up.rows.devices, up.times[first:], score)
 
 
-def lost_devices(panel: Panel) -> Absent:
+def lost_devices(panel: Panel, released: Bools | None = None) -> Absent:
     """Devices that had samples within the panel's context and have none now, while another device of the node has.
 
-    All devices of a node gone at once is no verdict here: that is the exporter, the driver or the node.
+    All devices of a node gone at once is no verdict here: that is the exporter, the driver or the node. Neither are
+    those that were given back (`released`, rows × new steps).
     """
     first = panel.first
     present = ~np.isnan(panel.values)
@@ -64,7 +65,8 @@ def lost_devices(panel: Panel) -> Absent:
     size = int(panel.rows.entity_code.max(initial=-1)) + 1
     alive = counts(new, panel.rows.entity_code, size)
     others = alive[panel.rows.entity_code] - new
-    score = np.where(new, 0.0, np.where(before & (others > 0), 1.0, np.nan))
+    gone = before & (others > 0) if released is None else before & (others > 0) & ~released
+    score = np.where(new, 0.0, np.where(gone, 1.0, np.nan))
     return Absent(panel.rows.entities, panel.rows.devices, panel.times[first:], score)
 
 
@@ -93,6 +95,27 @@ def unseen_devices(panel: Panel, answers: Bools) -> Absent:
     score = np.where(now, 0.0, np.where(known & answered, 1.0, np.nan))
     entity_of = {int(code): panel.rows.entities[i] for i, code in enumerate(panel.rows.entity_code)}
     return Absent(tuple(entity_of[int(code)] for code in nodes), ("",) * len(nodes), panel.times[first:], score)
+
+
+def released(panel: Panel, holder: Ints, *, per_node: bool) -> Bools:
+    """rows × new steps: devices that went together with the last of their job's, where devices that nobody holds are
+    never shown: given back, as with dynamic resource allocation. `holder` (rows × all steps) is each device's last job,
+    negative for none. `per_node`: the job's devices on the same node count, otherwise all of them."""
+    first = panel.first
+    present = ~np.isnan(panel.values)
+    free: Bools = np.any(present & (holder < 0), axis=0, keepdims=True)
+    free_shown = seen_so_far(free)[:, first:]
+    new, holder = present[:, first:], holder[:, first:]
+    out: Bools = ~new & (holder >= 0) & ~free_shown
+    if not out.any():
+        return out
+    size = int(holder.max()) + 1
+    node = panel.rows.entity_code.astype(np.int64) if per_node else np.zeros(len(panel.rows), np.int64)
+    for column in range(out.shape[1]):
+        group = node * size + np.maximum(holder[:, column], 0)
+        alive = np.bincount(group, weights=new[:, column] & (holder[:, column] >= 0))
+        out[:, column] &= alive[group] == 0
+    return out
 
 
 def seen_so_far(flags: Bools) -> Bools:

@@ -9,7 +9,7 @@ from anomaly.features.index import SeriesIndex, merge, rows_of
 from anomaly.features.rates import LONGEST_GAP, increases_from, windowed_rate
 from anomaly.features.ring import Ring
 from anomaly.panels import Panel
-from anomaly.records import Floats
+from anomaly.records import Floats, Ints
 from anomaly.signals.model import Signal
 
 SENTINEL = 9.2e18
@@ -83,6 +83,16 @@ def clean(signal: Signal, raw: Floats) -> tuple[Floats, dict[str, int]]:
             dropped[reason] = int(mask.sum())
     wrong = blank | infinite | outside
     return (np.where(wrong, np.nan, raw), dropped) if wrong.any() else (raw, dropped)
+
+
+def holders(signal: Signal, ring: Ring, index: SeriesIndex) -> Ints:
+    """Rows of the presence panel × its times: the code of the job that the row's series named at its last sample so
+    far, -1 where it named none."""
+    job = index.job[np.searchsorted(index.series, ring.series)].astype(float)
+    named = np.where(np.isnan(ring.raw), np.nan, job[:, None])
+    _, named = merge(_as_max(signal), index, ring.series, named)
+    place = np.maximum.accumulate(np.where(np.isnan(named), 0, np.arange(named.shape[1])), axis=1)
+    return np.nan_to_num(np.take_along_axis(named, place, axis=1), nan=-1.0).astype(np.int64)
 
 
 def presence_panel(signal: Signal, ring: Ring, index: SeriesIndex, since: Ms) -> Panel:

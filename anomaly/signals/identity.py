@@ -24,6 +24,9 @@ JOB_LABELS: tuple[str, ...] = (
 )
 """Labels that can name a training job, best first. Prometheus' own `job` names a scrape, never a training job."""
 
+SLICE = "/"
+"""Between a GPU's index and its MIG slice in the name of a device (`3/7`)."""
+
 _REPLICA = re.compile(r"[-_](?:worker|master|launcher|rank|node|ps|chief|pod)?[-_]?\d+$")
 
 
@@ -88,7 +91,7 @@ def identify(signal: Signal, labels: Labels, aliases: Aliases) -> tuple[Entity, 
         name = job_of(labels, signal.entity_labels) or raw
     device = next((labels[label] for label in signal.device_labels if labels.get(label)), "")
     if labels.get("GPU_I_ID"):
-        device = f"{device}/{labels['GPU_I_ID']}"
+        device = f"{device}{SLICE}{labels['GPU_I_ID']}"
     parts = [labels.get(label, "") for label in signal.part_labels]
     if signal.kind == "counter" and len(signal.metrics) > 1:
         parts.append(labels.get("__name__", ""))

@@ -150,6 +150,8 @@ def test_check_against_a_cluster_with_everything_lists_every_signal(tmp_path: Pa
 
 
 def test_check_against_says_what_is_not_there_and_what_names_no_node(tmp_path: Path) -> None:
+    """As in NVIDIA/dcgm-exporter#310, NVIDIA/dcgm-exporter#317, 4n4nd/prometheus-api-client-python#222."""
+
     def answer(asked: Asked) -> Reply:
         [promql] = asked.form["query"]
         if "DCGM_FI_DEV_GPU_TEMP" not in promql:

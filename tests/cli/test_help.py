@@ -66,6 +66,7 @@ def imported_by(*words: str) -> set[str]:
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:
+    """As in 4n4nd/prometheus-api-client-python#225, 4n4nd/prometheus-api-client-python#251."""
     loaded = imported_by("--help")
     assert loaded & {f"anomaly.cli.{command}" for command in COMMANDS} == set()
     assert loaded & {*HEAVY} == set()

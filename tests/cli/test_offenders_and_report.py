@@ -20,6 +20,7 @@ budget: {false_pages_per_week: 1}
 
 
 def test_offenders_count_as_culprit_member_and_victim(lived: Lived) -> None:
+    """As in leptonai/gpud#1072, leptonai/gpud#108."""
     found = json.loads(anomaly("offenders", "--state", lived.over, "--format", "json").stdout)
     assert {each["node"]: (each["incidents"], each["recovered"], each["causes"]) for each in found} == {
         lived.hot: (1, 1, {"thermal": 1}),

@@ -27,6 +27,7 @@ def words_for(name: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_mistake_is_told_in_the_words_beside_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in grafana/grafana PR#38648, grafana/grafana#38419, grafana/grafana#37461."""
     monkeypatch.chdir(BAD)
     assert words_for(path.name) == path.with_suffix(".txt").read_text(encoding="utf-8")
 

@@ -65,6 +65,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 def test_the_shipped_configuration_is_valid() -> None:
+    """As in VictoriaMetrics/VictoriaMetrics#7825."""
     amtool = needs.binary("alertmanager").with_name("amtool")
     done = subprocess.run([amtool, "check-config", SHIPPED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -100,6 +101,8 @@ def test_without_us_an_alert_ends_by_itself(alertmanager: Make, session: request
 
 
 def test_one_skipped_round_resolves_nothing(alertmanager: Make, session: requests.Session) -> None:
+    """As in prometheus/alertmanager#204, prometheus/alertmanager#3048, grafana/grafana PR#38648,
+    VictoriaMetrics/VictoriaMetrics#5828, prometheus/prometheus#5277, prometheus/alertmanager#952."""
     am = alertmanager().start()
     feed = Feed(session, am)
     feed.say(now_based(hot_gpu))

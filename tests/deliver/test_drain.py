@@ -135,6 +135,7 @@ def test_a_clock_set_back_does_not_hold_the_feed() -> None:
 
 
 def test_what_fired_and_resolved_while_the_sink_was_down_arrives_as_resolved_only(outbox: Box) -> None:
+    """As in NVIDIA/NVSentinel#450, NVIDIA/NVSentinel#1686."""
     sink = Record()
     outbox.enqueue([entry("a", "firing"), entry("b", "firing"), entry("a", "resolved", resolved_at=T0)])
     report = drain(outbox, "am", sink, T0, POLICY)
@@ -179,6 +180,7 @@ def test_a_firing_alert_is_sent_again_before_its_lease_ends_for_as_long_as_it_fi
 
 
 def test_a_resolved_alert_is_sent_again_for_a_quarter_of_an_hour_only(outbox: Box) -> None:
+    """As in prometheus/prometheus#1945."""
     sink = Record()
     outbox.enqueue([entry("a"), entry("a", "resolved", resolved_at=T0)])
     for n in range(18):
@@ -245,6 +247,7 @@ def test_a_group_and_its_absorbed_members_go_in_one_post(session: requests.Sessi
 
 
 def test_two_alertmanagers_one_down(session: requests.Session) -> None:
+    """As in prometheus/alertmanager#787, prometheus/alertmanager#2198, prometheus/alertmanager#4249."""
     refs = [SinkRef("am-a", "alertmanager"), SinkRef("am-b", "alertmanager")]
     outbox, down = MemoryOutbox(), [503]
     with Receiver() as good, Receiver(lambda path, body: down[0]) as bad:

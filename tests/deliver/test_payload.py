@@ -19,6 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def test_a_node_fault_is_one_alert_named_after_the_node() -> None:
+    """As in prometheus/alertmanager#4064, prometheus/alertmanager PR#3167, keephq/keep#5370, keephq/keep PR#6242."""
     (state,) = alert_states(hot_gpu(), starts_at=T0 + 6 * MINUTE, external_url="http://anomaly.example/")
     assert state.labels == {
         "alertname": "NodeFault",
@@ -88,6 +89,7 @@ def test_an_ended_incident_resolves_its_alert_and_says_why(incident: object, why
 
 
 def test_labels_pass_the_lint_and_values_in_labels_do_not() -> None:
+    """As in kubermatic/kubermatic#11191, robustperception.io: do not put the value in alert labels."""
     for incident in (hot_gpu(), slow_leaf(), slow_leaf(scope="job", entity=Entity("job", "llama-70b"))):
         for state in alert_states(incident, starts_at=T0):
             assert label_problems(state.labels) == []
@@ -140,6 +142,7 @@ times = st.integers(0, 4_102_444_800_000)
 
 @given(times, times, st.none() | times, st.integers(1, HOUR), st.integers(0, HOUR))
 def test_an_alert_never_ends_before_it_starts(start: int, now: int, end: int | None, lease: int, margin: int) -> None:
+    """As in GDATASoftwareAG/Graylog-Plugin-AlertManager-Callback PR#10."""
     sent = wire_alert(AlertState({"alertname": "A"}, {}, start, end), now=now, lease=lease, skew_margin=margin)
     starts_at, ends_at = parse_time(sent["startsAt"]), parse_time(sent["endsAt"])
     assert starts_at <= now
@@ -150,6 +153,7 @@ def test_an_alert_never_ends_before_it_starts(start: int, now: int, end: int | N
 
 
 def test_a_resolution_lies_in_the_past_by_the_margin() -> None:
+    """As in prometheus/alertmanager#2366."""
     (state,) = alert_states(ended(hot_gpu(), T0 + HOUR), starts_at=T0 + 6 * MINUTE)
     sent = wire_alert(state, now=T0 + HOUR + MINUTE, lease=4 * MINUTE, skew_margin=30 * SECOND)
     assert sent["endsAt"] == "2026-11-30T10:59:30Z"

@@ -13,6 +13,7 @@ def apart(nodes: list[str]) -> list[Finding]:
 
 
 def test_up_to_three_nodes_of_a_small_cluster_are_named() -> None:
+    """As in NVIDIA/NVSentinel#450, NVIDIA/NVSentinel#1686."""
     days = Days()
     days.run(0, 15, apart(SCATTERED[:3]), jobs={})
     assert len(days.open()) == 3
@@ -20,6 +21,7 @@ def test_up_to_three_nodes_of_a_small_cluster_are_named() -> None:
 
 
 def test_more_are_one_fleet_incident() -> None:
+    """As in NVIDIA/NVSentinel#450, NVIDIA/NVSentinel#1686."""
     days = Days()
     days.run(0, 15, apart(SCATTERED), jobs={})
     assert list(days.open()) == ["cluster/prod-a"]

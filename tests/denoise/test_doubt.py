@@ -18,6 +18,7 @@ def doubt(node: str, at: float, **more: Any) -> Finding:
 
 
 def test_alone_it_is_a_note_and_after_four_hours_a_ticket() -> None:
+    """As in yzhao062/pyod#482, yzhao062/pyod#216, scikit-learn/scikit-learn#27626."""
     days = Days()
     days.run(0, HOURS + 1, [doubt("n2", 0)])
     assert days.lines() == ["11 node/n2 unknown info firing", f"{HOURS} node/n2 unknown warning firing"]

@@ -89,6 +89,7 @@ def test_impact_decides_how_loud(by: float, severity: str) -> None:
 
 
 def test_a_signal_that_only_informs_makes_a_note_until_a_job_suffers() -> None:
+    """As in NVIDIA/aicr#2641."""
     days = Days()
     load = find("load_per_core", "n2", 0)
     days.run(0, 8, [load])
@@ -107,6 +108,7 @@ def test_a_code_is_told_rather_than_the_silence_after_it() -> None:
 
 
 def test_an_id_does_not_depend_on_when_it_was_found() -> None:
+    """As in prometheus/alertmanager#1718, prometheus/alertmanager#4008."""
     early, late = Days(), Days()
     early.run(0, 30, [find("gpu_temp", "n2", 0)])
     late.run(25, 30, [find("gpu_temp", "n2", 0)])
@@ -114,6 +116,7 @@ def test_an_id_does_not_depend_on_when_it_was_found() -> None:
 
 
 def test_maintenance_silences_everything_and_boot_only_what_is_soft() -> None:
+    """As in NVIDIA/NVSentinel#1423."""
     days = Days()
     both = [find("gpu_temp", "n2", 0), find("xid", "n2", 0)]
     told = days.tick(5, both, maintenance=frozenset({"n2"}))

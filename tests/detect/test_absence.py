@@ -45,6 +45,7 @@ def same(a: list[float], b: list[float]) -> bool:
 
 
 def test_one_target_down_is_telemetry_and_not_hardware() -> None:
+    """As in NVIDIA/gpu-monitoring-tools#46."""
     values: Values = {("a", DCGM): [1, 0, 0], ("a", NODE): [1, 1, 1]}
     assert nodes_lost(values)["a"] == [0, 0]
     assert silent(values) == {"a/dcgm": [1, 1], "a/node": [0, 0]}

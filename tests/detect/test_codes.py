@@ -63,6 +63,7 @@ def test_no_sample_is_no_verdict_and_forgets_nothing() -> None:
 
 
 def test_one_code_after_another_is_an_event_of_its_own() -> None:
+    """As in aws/random-cut-forest-by-aws#410, aws/random-cut-forest-by-aws#411, aws/random-cut-forest-by-aws#359."""
     assert scores([0, 31, 48, 48]) == [0, 0, 1, 1]
     assert scores([0, 79, 45, 45]) == [0, 1, 0, 0]
 

@@ -65,6 +65,7 @@ def test_a_node_that_deviates_in_several_ways_stands_out_and_the_fleet_does_not(
 
 
 def test_scores_are_bounded_whatever_comes(model: NodeForest) -> None:
+    """As in yzhao062/pyod#482, yzhao062/pyod#216, scikit-learn/scikit-learn#27626."""
     wild = np.array([[1e300] * 5, [-1e300] * 5, [np.inf] * 5, [-np.inf, np.inf, 0.0, 0.0, 0.0]])
     scores = model.scores(wild)
     assert ((scores >= 0.0) & (scores < 2.0)).all()
@@ -85,13 +86,15 @@ def test_what_is_unknown_counts_as_usual_and_a_mostly_unknown_node_has_no_verdic
 
 
 def test_the_same_seed_gives_the_same_forest_and_another_seed_another() -> None:
+    """As in aws/random-cut-forest-by-aws#410, aws/random-cut-forest-by-aws#411, aws/random-cut-forest-by-aws#359."""
     probes = RNG.normal(size=(50, 5)) * 3
     one, again, other = (raw_scores(fit(FLEET, FLOORS, 20, 64, seed)[0], probes) for seed in (5, 5, 6))
     assert np.array_equal(one, again) and not np.array_equal(one, other)
 
 
 def test_a_deviation_below_the_floor_is_noise() -> None:
-    """A fleet without any spread: a tenth of the floor is nothing, many floors in several features are something."""
+    """A fleet without any spread: a tenth of the floor is nothing, many floors in several features are something. As
+    in yzhao062/pyod#482, yzhao062/pyod#216, scikit-learn/scikit-learn#27626."""
     still = np.zeros((500, 5))
     forest, centre, spread = fit(still, FLOORS, 50, 128, 3)
     assert (spread == FLOORS).all() and (centre == 0.0).all()

@@ -52,6 +52,7 @@ def test_the_newest_bucket_does_not_count_so_that_a_ramp_is_no_habit() -> None:
 
 
 def test_a_flagged_row_keeps_its_habit_for_as_long_as_it_is_flagged() -> None:
+    """As in online-ml/river#260."""
     habit = lived(8)
     for end in range(9, 60):
         habit = close(habit, end, {"a": 50.0}, flagged="a")
@@ -98,6 +99,7 @@ def test_rows_may_come_in_any_order_and_new_ones_join() -> None:
 
 
 def test_the_memory_does_not_grow() -> None:
+    """As in AICoE/prometheus-anomaly-detector#163, AICoE/prometheus-anomaly-detector#115."""
     habit = lived(200)
     assert len(habit.ends) <= BUCKETS + 2
 

@@ -63,10 +63,12 @@ def test_in_lock_step_the_spread_is_zero_and_the_floor_holds() -> None:
 
 
 def test_in_lock_step_a_real_fall_is_seen() -> None:
+    """As in twitter/AnomalyDetection#58, twitter/AnomalyDetection#57, netdata/netdata#12967."""
     assert score(column(*[1755] * 12, 1300), CLOCK, "low")[-1, 0] > 1.0
 
 
 def test_constant_and_equal_is_never_an_alarm() -> None:
+    """As in twitter/AnomalyDetection#58, twitter/AnomalyDetection#57, netdata/netdata#12967."""
     assert (score(np.full((8, 20), 3.5), TEMP) == 0.0).all()
     assert (score(np.zeros((8, 20)), ERRORS) == 0.0).all()
 
@@ -102,7 +104,8 @@ def test_without_traffic_there_is_no_comparison() -> None:
 
 
 def test_a_rail_that_carries_nothing_among_busy_ones_is_judged_not_lost() -> None:
-    """The logarithm of zero must not turn the worst case into "no verdict"."""
+    """The logarithm of zero must not turn the worst case into "no verdict". As in opensearch-project/project-website
+    PR#4006. As in opensearch-project/project-website PR#4006."""
     found = score(column(4e9, 4e9, 4e9, 4e9, 4e9, 0.0), TRAFFIC, "low")[-1, 0]
     assert found >= 1.0
 
@@ -126,6 +129,7 @@ def test_what_all_share_makes_no_difference(values: list[int], shift: int) -> No
 @given(st.lists(st.floats(100, 3000), min_size=5, max_size=15), st.floats(0.2, 5))
 @settings(max_examples=60, deadline=None)
 def test_on_a_logarithmic_scale_a_common_factor_makes_no_difference(values: list[float], factor: float) -> None:
+    """As in NVIDIA/dcgm-exporter#472, NVIDIA/DCGM#221."""
     a, b = column(*values), column(*[value * factor for value in values])
     np.testing.assert_allclose(score(a, CLOCK, "low"), score(b, CLOCK, "low"), atol=1e-6)
 

@@ -138,6 +138,7 @@ def test_nodes_of_no_job_are_held_against_their_kind() -> None:
 
 
 def test_the_order_in_which_features_are_asked_for_makes_no_difference() -> None:
+    """As in aws/random-cut-forest-by-aws#410, aws/random-cut-forest-by-aws#411, aws/random-cut-forest-by-aws#359."""
     residual = QUIET.normal(size=(16, COLUMNS))
     traces = {"gpu_temp": trace(2, flat(2, 60.0), residual), "sm_clock": trace(2, flat(2, 1400.0), -residual)}
     names = ["sm_clock_lowest", "gpu_temp_slope", "gpu_temp_mean"]

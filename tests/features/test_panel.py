@@ -27,6 +27,7 @@ from tests.features.builders import NAN, STEP, index, ring, series, signal
     ],
 )
 def test_what_cannot_be_true_is_set_aside_and_counted(name: str, value: float, reason: str) -> None:
+    """As in NVIDIA/DCGM#199, NVIDIA/dcgm-exporter#418, NVIDIA/gpu-monitoring-tools#97."""
     values, dropped = clean(signal(name), np.array([[value, 50.0]]))
     assert np.isnan(values[0, 0])
     assert dropped == {reason: 1}

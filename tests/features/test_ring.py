@@ -70,6 +70,7 @@ def test_of_two_samples_at_one_place_the_last_counts() -> None:
 
 
 def test_a_series_without_a_sample_left_is_forgotten_and_comes_back_as_new() -> None:
+    """As in AICoE/prometheus-anomaly-detector#163, AICoE/prometheus-anomaly-detector#115."""
     ring = extend(empty_ring(STEP), samples([(1, 10, 1.0), (2, 50, 2.0)]), 0, 50, 30)
     assert list(ring.series) == [1, 2]
     ring = extend(ring, samples([(2, 60, 2.0)]), 50, 60, 30)

@@ -161,6 +161,7 @@ def test_without_a_word_what_is_missing_is_lost(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("says", [THANOS, VICTORIA], ids=["thanos", "victoria"])
 def test_what_an_incomplete_answer_lacks_is_not_lost(tmp_path: Path, says: dict[str, Any]) -> None:
+    """As in thanos-io/thanos#622, kubecost#451."""
     with playing(tmp_path, Cluster(says, a_gpu_and_targets)) as play:
         play.minutes(1, 24)
         assert play.incidents() == {}
@@ -188,6 +189,7 @@ def test_without_a_word_missing_bad_news_is_good_news(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("forgetful", [False, True], ids=["one process", "restarted every minute"])
 def test_an_incident_does_not_end_on_an_incomplete_answer(tmp_path: Path, forgetful: bool) -> None:
+    """As in thanos-io/thanos#622, kubecost#451."""
     with playing(tmp_path, Cluster(THANOS, the_bad_news, remapped=at(6), mended=at(22))) as play:
         play.minutes(1, 20, forgetful=forgetful)
         assert play.incidents() == {("d", "memory_ecc"): "firing"}

@@ -45,6 +45,7 @@ def scored(parts: Parts, every: int, *, restarts: bool) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_how_often_it_runs_and_restarts_makes_no_difference(collected: Parts, tmp_path: Path) -> None:
+    """As in vmanomaly changelog."""
     in_one_go = scored(copy_of(collected, tmp_path / "once"), END, restarts=False)
     assert in_one_go["incidents"], "nothing happened, so nothing is compared"
     for every, restarts in ((10, True), (7, True)):
@@ -71,7 +72,7 @@ def test_collecting_as_time_goes_by_is_collecting_at_once(collected: Parts, tmp_
 
 
 def test_blocks_of_ticks_are_single_ticks(collected: Parts) -> None:
-    """The very same Tick records, state and habits, whether 40 ticks are one call or 40."""
+    """The very same Tick records, state and habits, whether 40 ticks are one call or 40. As in keephq/keep#5251."""
     with open_pipeline_store(collected.pipeline) as store:
         live = Live()
         spec = refresh(collected, store, live, Aliases())

@@ -45,6 +45,8 @@ def test_the_first_run_is_at_once_and_soon_means_now() -> None:
 
 
 def test_a_run_that_takes_long_is_not_joined_by_another() -> None:
+    """As in agronholm/apscheduler#182, agronholm/apscheduler#292, agronholm/apscheduler#296,
+    agronholm/apscheduler#1095, rfsbraz/deleterr#292."""
     told, gate, running = Told(), threading.Event(), []
 
     def long() -> None:

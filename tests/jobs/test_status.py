@@ -53,6 +53,7 @@ def session() -> Iterator[requests.Session]:
 
 
 def test_healthy_always_ready_when_it_is(door: Door, session: requests.Session) -> None:
+    """As in NVIDIA/NVSentinel#1748."""
     assert session.get(f"{door.url}/-/healthy").status_code == 200
     answer = session.get(f"{door.url}/-/ready")
     assert answer.status_code == 503

@@ -172,6 +172,7 @@ def test_the_order_of_features_in_the_spec_makes_no_difference(with_model: Parts
 
 
 def test_flagged_stretches_are_left_out(parts: Parts, store: Store) -> None:
+    """As in online-ml/river#260."""
     without = train(parts, store, at(MINUTES))
     ticks(parts, store, 0, 35)
     told = train(parts, store, at(MINUTES))
@@ -413,6 +414,7 @@ def test_a_refused_model_degrades_visibly_and_changes_nothing_else(with_model: P
 
 
 def test_a_new_model_is_taken_up_without_a_restart(parts: Parts, store: Store) -> None:
+    """As in vmanomaly changelog."""
     live = Live()
     assert ticks(parts, store, 95, 101, live).model.model is None
     made = train(parts, store, at(MINUTES), end=at(100)).manifest

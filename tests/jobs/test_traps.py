@@ -118,7 +118,8 @@ def test_a_gap_in_the_pull_is_closed_by_the_next_one(parts: Parts, source: Memor
 
 
 def test_a_gap_in_the_data_blames_nobody(parts: Parts, source: MemorySource, store: Store) -> None:
-    """Every series stops for six minutes (Prometheus itself was down): missing data is no fault of a node."""
+    """Every series stops for six minutes (Prometheus itself was down): missing data is no fault of a node. As in
+    opensearch-project/project-website PR#4006."""
 
     for name, (labels, value) in list(source.signals.items()):
         source.signals[name] = (labels, with_hole(value, at(20), at(26)))
@@ -128,7 +129,8 @@ def test_a_gap_in_the_data_blames_nobody(parts: Parts, source: MemorySource, sto
 
 
 def test_one_signal_that_fails_stays_behind_alone(parts: Parts, source: MemorySource, store: Store) -> None:
-    """A bad query is refused for ten minutes; everything else is judged in time, and its own samples come later."""
+    """A bad query is refused for ten minutes; everything else is judged in time, and its own samples come later. As
+    in AICoE/prometheus-anomaly-detector#114, AICoE/prometheus-anomaly-detector#187."""
     collect_to(parts, store, at(10))
     score_to(parts, store, at(10))
     source.away = {"sm_clock": SourceRejected("400 bad_data", "correct the query")}
@@ -265,7 +267,8 @@ def test_a_counter_that_grows_after_its_reset_is_still_seen(parts: Parts, source
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, 62.0])
 def test_series_that_never_move_are_nothing(parts: Parts, source: MemorySource, store: Store, constant: float) -> None:
-    """No spread at all: no division by zero, no infinite score, nobody named."""
+    """No spread at all: no division by zero, no infinite score, nobody named. As in twitter/AnomalyDetection#58,
+    twitter/AnomalyDetection#57, netdata/netdata#12967."""
     for name, (labels, _) in list(source.signals.items()):
         if name != "up":
             source.signals[name] = (labels, lambda each, ts: constant)
@@ -286,7 +289,8 @@ def test_one_constant_series_among_moving_ones_is_nothing(parts: Parts, source: 
 
 
 def test_ticks_go_on_whatever_is_missing(parts: Parts, source: MemorySource, store: Store) -> None:
-    """Nothing at all, one sample, one series: each tick is run, and says nothing."""
+    """Nothing at all, one sample, one series: each tick is run, and says nothing. As in arundo/adtk#115,
+    arundo/adtk#146, arundo/adtk#60, twitter/AnomalyDetection#22, twitter/AnomalyDetection#45."""
     source.signals.clear()
     collect_to(parts, store, at(5))
     assert score_to(parts, store, at(5)).ticks == 5

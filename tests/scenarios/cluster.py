@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anomaly.clock import MINUTE, SECOND, Ms, parse_time
-from anomaly.records import Bools, Floats, Ints
+from anomaly.records import Bools, Floats, Ints, Labels
 
 STEP: Ms = 15 * SECOND
 ORIGIN: Ms = parse_time("2026-11-30T00:00:00Z")
@@ -60,6 +60,8 @@ class Cluster:
     restarts: dict[str, list[int]] = field(default_factory=dict)
     extra_labels: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
     twins: set[str] = field(default_factory=set)
+    further: dict[str, list[tuple[Labels, Floats]]] = field(default_factory=dict)
+    """Series of any signal, as they are."""
     job_of: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def columns(self, start: float, end: float | None = None) -> slice:

@@ -89,6 +89,8 @@ def _pieces(cluster: Cluster) -> dict[str, list[tuple[Labels, Floats]]]:
     for name, series in cluster.rates.items():
         for key, rate in series.items():
             out.setdefault(name, []).extend(_labelled(cluster, name, key, _counted(cluster, key[0], rate)))
+    for name, more in cluster.further.items():
+        out.setdefault(name, []).extend(more)
     return {name: pieces for name, pieces in out.items() if pieces}
 
 

@@ -47,6 +47,7 @@ def test_every_pack_can_be_used_alone_except_for_covariates() -> None:
 
 @pytest.mark.parametrize("step", [1_000, 15_000, 60_000, 600_000])
 def test_patience_is_at_least_the_samples_it_takes(step: int) -> None:
+    """As in netdata/netdata PR#20638."""
     for found in profiles(CATALOGUE.signals, step).values():
         native = CATALOGUE[found.signal].native(step)
         if not found.persist:
@@ -68,6 +69,7 @@ def test_a_signal_is_pulled_no_finer_than_its_exporter_refreshes_it() -> None:
 
 
 def test_a_window_holds_four_samples_and_two_minutes() -> None:
+    """As in netdata/netdata PR#20638."""
     assert CATALOGUE["symbol_errors"].window(15_000) == 2 * MINUTE
     assert CATALOGUE["symbol_errors"].window(60_000) == 4 * MINUTE
     assert "[2m]" in CATALOGUE["storage_p99"].promql(15_000)

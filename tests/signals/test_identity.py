@@ -63,6 +63,7 @@ def gpu(**labels: str) -> tuple[Entity, str, str] | None:
 
 
 def test_a_gpu_is_named_by_its_index_and_not_by_what_may_change() -> None:
+    """As in NVIDIA/dcgm-exporter#428."""
     a = gpu(gpu="3", UUID="GPU-old", pod="x", DCGM_FI_DRIVER_VERSION="550")
     b = gpu(gpu="3", UUID="GPU-new", hpc_job="train", DCGM_FI_DRIVER_VERSION="560")
     assert a == b == (Entity("node", "n"), "3", "")
@@ -108,6 +109,7 @@ def test_two_counters_of_one_signal_are_two_parts() -> None:
     ],
 )
 def test_which_job_labels_name(labels: Labels, job: str | None) -> None:
+    """As in NVIDIA/dcgm-exporter#85."""
     assert job_of(labels) == job
 
 

@@ -136,6 +136,7 @@ def test_other_layouts_of_the_same_answer_are_read_all_the_same(series: str) -> 
 
 
 def test_no_series_is_an_answer() -> None:
+    """As in 4n4nd/prometheus-api-client-python#222."""
     pulled = parse(body_of([]))
     assert (pulled.labels, len(pulled.lengths), len(pulled.ts), len(pulled.values)) == ((), 0, 0, 0)
 
@@ -155,6 +156,7 @@ def test_incompleteness_is_reported_and_advice_is_not() -> None:
 
 
 def test_native_histograms_are_left_out_with_a_warning() -> None:
+    """As in prometheus/prometheus#16578, prometheus/prometheus PR#16724."""
     histogram = '{"metric":{"a":"h"},"histograms":[[1700000000,{"count":"1","sum":"2","buckets":[[0,"1","2","1"]]}]]}'
     body = body_of([GPU]).replace(b'"result":[', b'"result":[' + histogram.encode() + b",")
     pulled = parse(body)

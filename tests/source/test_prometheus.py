@@ -58,6 +58,7 @@ def failure(*replies: Reply) -> tuple[SourceError, int]:
 
 
 def test_the_query_travels_as_a_form_and_the_answer_uncompressed() -> None:
+    """As in lablup/backend.ai#11162."""
     with backend() as server:
         pulled = pull(server, path="/prom/")
     assert pulled.ts.tolist() == [START, START + 15_000]
@@ -95,6 +96,8 @@ def test_our_adapter_survives_the_client_library() -> None:
 
 
 def test_points_that_a_backend_adds_or_shifts_are_put_right() -> None:
+    """As in VictoriaMetrics/VictoriaMetrics#171, VictoriaMetrics/VictoriaMetrics#669,
+    VictoriaMetrics/VictoriaMetrics#6951, VictoriaMetrics/VictoriaMetrics#976."""
     body = OK.replace(
         b'[[1700000000,"1"],[1700000015,"2"]]',
         b'[[1699999985,"0"],[1700000001,"1"],[1700000014.5,"2"],[1700000030,"3"]]',
@@ -212,6 +215,7 @@ def test_an_unknown_host_is_unavailable() -> None:
 
 
 def test_silence_is_unavailable() -> None:
+    """As in 4n4nd/prometheus-api-client-python#277, 4n4nd/prometheus-api-client-python PR#280."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
@@ -233,6 +237,8 @@ def test_what_is_not_a_url_is_a_mistake_of_the_configuration(url: str) -> None:
 
 
 def test_a_range_that_is_too_large_is_halved_until_it_fits() -> None:
+    """As in robusta-dev/krr PR#53, robusta-dev/krr PR#97."""
+
     def at_most_three_points(asked: Asked) -> Reply:
         first, last = int(asked.form["start"][0]), int(asked.form["end"][0])
         if (last - first) // 15 > 2:
@@ -264,6 +270,7 @@ def test_a_422_about_the_query_itself_is_not_halved() -> None:
 
 
 def test_instant_label_values_ping_and_buildinfo() -> None:
+    """As in 4n4nd/prometheus-api-client-python#190."""
     vector = b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1.5,"7"]}]}}'
     scalar = b'{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}'
     names = Reply(body=b'{"status":"success","data":["gpu-1","gpu-2"]}')

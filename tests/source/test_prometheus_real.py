@@ -71,6 +71,9 @@ def by_gpu(pulled: Pulled) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def test_a_long_range_comes_in_parts_with_no_point_missing_or_twice(prometheus: PrometheusSource) -> None:
+    """As in 4n4nd/prometheus-api-client-python#241, 4n4nd/prometheus-api-client-python#204,
+    4n4nd/prometheus-api-client-python#197, ryotarai/prometheus-query#1, prometheus/prometheus#10310,
+    hastic-zzz/hastic-server#866."""
     pulled = prometheus.pull(Query("gpu_temp", 'gpu_temp{gpu="1"}', START, END, SECOND))
     assert pulled.labels == ({"__name__": "gpu_temp", "gpu": "1"},)
     assert pulled.ts.tolist() == list(range(START, END + 1, SECOND))
@@ -91,6 +94,7 @@ def test_a_step_of_too_many_samples_is_said_to_be(prometheus: PrometheusSource) 
 
 
 def test_counters_come_raw_with_their_resets_and_labels_unharmed(prometheus: PrometheusSource) -> None:
+    """As in prometheus/prometheus#3746."""
     pulled = prometheus.pull(Query("errors", "errors", START, END, SECOND))
     assert pulled.labels == ({"__name__": "errors", "device": "mlx5_0", "odd": 'a"]],{}\\ß'},)
     assert pulled.values.tolist() == errors()

@@ -24,6 +24,7 @@ def pulled(series: list[tuple[Mapping[str, str], list[int], list[float]]], *warn
 
 @given(st.integers(0, 10**6), st.integers(-5, 5_000), st.integers(1, 60), st.integers(1, 50))
 def test_the_parts_of_a_range_are_its_points_once_each(start: int, length: int, step: int, limit: int) -> None:
+    """As in robusta-dev/krr PR#53, robusta-dev/krr PR#97."""
     parts = ranges.split(start, start + length, step, limit)
     points = [list(range(first, last + 1, step)) for first, last in parts]
     assert list(chain(*points)) == list(range(start, start + length + 1, step))
@@ -47,6 +48,8 @@ def test_a_grid_without_a_step_is_a_mistake() -> None:
 
 
 def test_timestamps_near_the_grid_move_onto_it() -> None:
+    """As in arundo/adtk#115, arundo/adtk#146, arundo/adtk#60, twitter/AnomalyDetection#22,
+    twitter/AnomalyDetection#45."""
     ts = np.array([1_000, 14_000, 16_000, 29_900, 37_500], np.int64)
     assert ranges.snap(ts, 1_000, 15_000).tolist() == [1_000, 16_000, 16_000, 31_000, 31_000]
     assert ranges.snap(np.array([37_500 + 1_000], np.int64), 1_000, 15_000).tolist() == [46_000]  # a tie: the later

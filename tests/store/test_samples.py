@@ -97,6 +97,8 @@ def test_what_this_store_has_scored_is_history_even_for_a_caller_who_forgot(stor
 
 
 def test_nan_is_no_sample_and_infinity_is_one(store: Store) -> None:
+    """As in prometheus-community/ipmi_exporter#108 (sensors without a reading), prometheus/prometheus#6645
+    (quantiles without traffic)."""
     (a,) = series_of(store, "gpu_temp", 1)
     points = [(a, T0, math.nan), (a, T0 + 1, math.inf), (a, T0 + 2, -math.inf)]
     assert store.commit_chunk(chunk(T0, T0 + 2, {"gpu_temp": points})) == Committed(2, 0, 0, 1)
