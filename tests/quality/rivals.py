@@ -64,7 +64,7 @@ def readings_of(made: Stage) -> Readings:
 
 
 def _any_device(fires: NDArray[np.bool_]) -> Bools:
-    return fires.any(axis=1)
+    return np.asarray(fires.any(axis=1))
 
 
 def _increase(counter: Floats, steps: int) -> Floats:
@@ -104,7 +104,7 @@ def alert_rules(seen: Readings) -> Causes:
         held[..., back:] |= changed[..., : xid.shape[-1] - back]
 
     def events(family: Mapping[str, Floats], names: tuple[str, ...]) -> Bools:
-        return np.any([_any_device(_increase(family[name], five) > 0) for name in names], axis=0)
+        return np.asarray(np.any([_any_device(_increase(family[name], five) > 0) for name in names], axis=0))
 
     def rates(family: Mapping[str, Floats], name: str) -> Bools:
         return _lasting(_any_device(_increase(family[name], five) > ERROR_RATE * 5 * MINUTE / SECOND), hold)
