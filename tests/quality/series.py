@@ -29,7 +29,8 @@ TREES, SAMPLES, SEED, QUANTILE, HELD_OUT = 100, 256, 7, 0.99, 0.25
 
 @dataclass(frozen=True)
 class Judged:
-    """Series × steps. `change` is the deviation from what was usual; NaN where nothing was usual yet."""
+    """Series × steps. `change` is the deviation from what was usual; NaN where nothing was usual yet. `score` is what
+    has lasted: the lowest of the last LEAST_SAMPLES, as a finding needs so many past its boundary."""
 
     score: Floats
     change: Floats
@@ -66,7 +67,12 @@ def shifts(values: Floats, step: Ms) -> Judged:
         habit = close_bucket(habit, keys, part, held, past, end, bucket, nobody)
         scores.append(score)
         changes.append(part - expected)
-    return Judged(np.concatenate(scores, axis=1), np.concatenate(changes, axis=1))
+    return Judged(_lasted(np.concatenate(scores, axis=1)), np.concatenate(changes, axis=1))
+
+
+def _lasted(score: Floats) -> Floats:
+    padded = np.concatenate([np.full((len(score), LEAST_SAMPLES - 1), np.nan), score], axis=1)
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LEAST_SAMPLES, axis=1).min(axis=2))
 
 
 def forest_scores(change: Floats, learnt: int) -> Floats:
