@@ -4,11 +4,11 @@ Only the parts that run are replaced; each carries its own date, commit and seed
 """
 
 import argparse
+import fcntl
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"what to run: {', '.join(TITLES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="a part of everything, five minutes on two quiet cores")
     parser.add_argument("--seeds", type=int, metavar="N", help="only the first N of the reporting seeds")
+    parser.add_argument("--minutes", type=float, metavar="N", help="begin no drill after so many minutes")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes for drills")
     parser.add_argument("--out", type=Path, default=FILE, metavar="FILE", help="the table (default: docs/quality.md)")
     options = parser.parse_args()
@@ -45,44 +46,52 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(TITLES)}")
     chosen = options.parts or list(TITLES)
-    known = read_seeds()
-    seeds = known.drawn(options.quick)[: options.seeds]
     missing = []
     for part in sorted(chosen, key=list(TITLES).index):
         begun, stamp = time.monotonic(), f"{today()}, commit {commit()}"
-
         try:
-            text = _run(part, seeds, known.kept_out, options.quick, options.workers)
+            text = _run(part, options)
         except pytest.skip.Exception as absent:  # data or a binary, as in tests
             missing.append(part)
             _say(f"{part}: left out, {absent}")
             continue
         form = "quick form" if options.quick else "whole form"
-        drawn = f", seeds {', '.join(map(str, seeds))}" if part in ("drills", "rivals") else ""
-        minutes = (time.monotonic() - begun) / 60
-        _replace(options.out, part, f"{stamp}, {form}{drawn}; {minutes:.0f} min.\n\n{text}")
+        # What drills took lies in the runs that were kept.
+        took = "" if part in ("drills", "rivals") else f", {(time.monotonic() - begun) / 60:.0f} min"
+        _replace(options.out, part, f"{stamp}, {form}{took}.\n\n{text}")
         _say(f"{part}: written to {options.out}")
     return int(bool(missing))
 
 
-def _run(part: str, seeds: Sequence[int], kept_out: frozenset[str], quick: bool, workers: int) -> str:
+def _run(part: str, options: argparse.Namespace) -> str:
     if part == "real":
-        return real.section(quick, _say)
+        return real.section(options.quick, _say)
     if part == "nab":
-        return nab.section(quick, _say)
+        return nab.section(options.quick, _say)
     if part == "multivariate":
-        return multivariate.section(quick, _say)
-    told = drills.run(drills.planned(seeds, quick), KEPT / f"drills-{code()}.jsonl", workers, _say)
-    return drill_tables.section(told, kept_out) if part == "drills" else drill_tables.rivals(told)
+        return multivariate.section(options.quick, _say)
+    known = read_seeds()
+    seeds = known.drawn(options.quick)[: options.seeds]
+    todo = drills.planned(seeds, options.quick)
+    kept = KEPT / f"drills-{code()}.jsonl"
+    told = drills.run(todo, kept, options.workers, _say, options.minutes)
+    ran = len(drill_tables.of_whom(told, drills.OURS))
+    cut = "" if ran == len(todo) else f" of {len(todo)}; there was no time for more"
+    head = f"Seeds {', '.join(map(str, seeds))}; {ran} drills{cut}."
+    tables = drill_tables.section(told, known.kept_out) if part == "drills" else drill_tables.rivals(told)
+    return f"{head}\n\n{tables}"
 
 
 def _replace(file: Path, part: str, body: str) -> None:
-    """Put a part into the file at its place, the others as they are."""
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    parts = dict(re.findall(r"<!-- part: (\w+) -->\n(.*?)\n<!-- end -->", text, re.DOTALL))
-    parts[part] = f"\n## {TITLES[part]}\n\n{body}\n"
-    whole = [f"<!-- part: {name} -->\n{parts[name]}\n<!-- end -->\n" for name in TITLES if name in parts]
-    file.write_text("\n".join([HEAD, *whole]), encoding="utf-8")
+    """Put a part into the file at its place, the others as they are; several runs may do so at a time."""
+    with file.open("a+", encoding="utf-8") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        opened.seek(0)
+        parts = dict(re.findall(r"<!-- part: (\w+) -->\n(.*?)\n<!-- end -->", opened.read(), re.DOTALL))
+        parts[part] = f"\n## {TITLES[part]}\n\n{body}\n"
+        whole = [f"<!-- part: {name} -->\n{parts[name]}\n<!-- end -->\n" for name in TITLES if name in parts]
+        opened.truncate(0)
+        opened.write("\n".join([HEAD, *whole]))
 
 
 def _say(text: str) -> None:

@@ -49,7 +49,8 @@ def section(quick: bool, said: Callable[[str], None]) -> str:
 
 NOTE = """Judged by the tool that comes with the data: a lost GPU (XID 79) is found by a page on its node from ten
 minutes before to twenty after, throttling by a page or ticket within the hour. `numbers only` has no XID, no `up`, no
-`scrape_*`, and gaps are filled with the last value, so that nothing is ever missing."""
+`scrape_*`, and gaps are filled with the last value, so that nothing is ever missing: a lost GPU is then one whose
+readings stand still, and samples lie ten minutes apart."""
 
 
 def judged(stretch: Stretch, tier: Tier) -> dict[str, Any]:
