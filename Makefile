@@ -10,10 +10,10 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench audit clean
+.PHONY: help demo test lint format bench bench-quality audit clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## the whole thing on a simulated cluster; needs no Prometheus
 	$(BIN)/anomaly demo
@@ -33,6 +33,9 @@ format: $(INSTALLED_DEV) ## let ruff put the code into shape
 
 bench: $(INSTALLED_DEV) ## speed on this machine, as ratios (ARGS go to the benchmark)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-quality: $(INSTALLED_DEV) ## what the detectors are worth, into docs/quality.md: a night's work (ARGS=--quick: minutes)
+	$(BIN)/python -m tests.quality $(ARGS)
 
 audit: $(INSTALLED_DEV) ## known weaknesses in what is installed; needs the network, says loudly where there is none
 	@timeout 120 $(BIN)/python -m pip install -qq --no-compile --group audit || echo "pip-audit could not be installed" >&2

@@ -61,11 +61,12 @@ def _false(report: Report) -> str:
 def _figures(report: Report) -> list[str]:
     told = [outcome.cause_right for outcome in report.found if outcome.cause_right is not None]
     median, late = report.delay_seconds(0.5), report.delay_seconds(0.9)
-    lines = [f"recall {_percent(report.recall)}, precision {_percent(report.precision)}, F1 {_number(report.f1)}"]
+    recall = f"recall {_percent(report.recall)}{_between(report.recall_interval)}"
+    precision = f"precision {_percent(report.precision)}{_between(report.precision_interval)}"
+    lines = [f"{recall}, {precision}, F1 {_number(report.f1)}"]
     if median is not None and late is not None:
-        lines[0] += f"; found after {span(round(median * 1000))} (median), {span(round(late * 1000))} (p90)"
-    if told:
-        lines[0] += f"; cause right {sum(told)} of {len(told)}"
+        lines.append(f"found after {span(round(median * 1000))} (median), {span(round(late * 1000))} (p90)")
+        lines[-1] += f"; cause right {sum(told)} of {len(told)}" if told else ""
     due = len(report.found) + len(report.missed)
     alerts = f"{report.pages} {_many(LEVELS['critical'], report.pages)}"
     alerts += f" and {report.tickets} {_many(LEVELS['warning'], report.tickets)}"
@@ -85,6 +86,10 @@ def _rate(rate: Rate) -> str:
     if rate.per_100_node_days is None or rate.low is None or rate.high is None:
         return "unknown"
     return f"{rate.per_100_node_days:.2f} (95 % interval {rate.low:.2f} to {rate.high:.2f})"
+
+
+def _between(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f" ({100 * interval[0]:.0f} to {_percent(interval[1])})"
 
 
 def _many(word: str, count: int) -> str:

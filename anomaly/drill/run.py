@@ -109,7 +109,7 @@ def drill(
 
             store.publish(Path(directory) / "published")
             draw(made, told.lines, Path(directory) / "published", plot / f"{name}.png")
-    return _drilled(made, facts, told.lines, incidents)
+    return verdict_on(made, facts, told.lines, incidents)
 
 
 def parts_of(made: Stage) -> Parts:
@@ -140,9 +140,10 @@ def _loud(incidents: list[Incident]) -> list[Incident]:
     return [replace(each, phase=Phase.FIRING, resolved_at=None, previous_severity=None) for each in fired]
 
 
-def _drilled(
-    made: Stage, facts: Truth, lines: tuple[Mapping[str, Any], ...], incidents: tuple[Incident, ...]
+def verdict_on(
+    made: Stage, facts: Truth, lines: tuple[Mapping[str, Any], ...], incidents: tuple[Incident, ...] = ()
 ) -> Drilled:
+    """What a drill came to, given the JSON lines that somebody, not necessarily we, wrote about it."""
     scenario = made.scenario
     start, end = scenario.start, scenario.end
     nodes = len(scenario.cluster.nodes)

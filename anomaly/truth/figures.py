@@ -113,6 +113,18 @@ class Report:
         return _ratio(right, right + len(self.missed) + len(self.wrong))
 
     @property
+    def recall_interval(self) -> tuple[float, float] | None:
+        """95 %, exact; None where nothing was due."""
+        due = len(self.found) + len(self.missed)
+        return binomial_interval(len(self.found), due) if due else None
+
+    @property
+    def precision_interval(self) -> tuple[float, float] | None:
+        """95 %, exact; None where nothing alerted."""
+        said = len(self.found) + len(self.wrong)
+        return binomial_interval(len(self.found), said) if said else None
+
+    @property
     def node_days(self) -> float:
         return self.nodes * (self.end - self.start) / DAY
 
@@ -161,7 +173,9 @@ class Report:
             "missed": len(self.missed),
             "not_judged": len(self.outcomes) - len(self.found) - len(self.missed),
             "recall": self.recall,
+            "recall_interval": self.recall_interval and list(self.recall_interval),
             "precision": self.precision,
+            "precision_interval": self.precision_interval and list(self.precision_interval),
             "f1": self.f1,
             "victims_blamed": len(self.victims),
             "false_pages": len(self.false("page")),
@@ -187,13 +201,22 @@ class Report:
 def poisson_interval(count: int, level: float = 0.95) -> tuple[float, float]:
     """The exact (Garwood) interval of a Poisson mean after seeing `count` events."""
     tail = (1 - level) / 2
-    low = 0.0 if count == 0 else _solve(lambda mean: 1 - _poisson_cdf(count - 1, mean), tail, count)
-    return low, _solve(lambda mean: -_poisson_cdf(count, mean), -tail, count)
+    most = count + 10 * math.sqrt(count + 1) + 10
+    low = 0.0 if count == 0 else _solve(lambda mean: 1 - _poisson_cdf(count - 1, mean), tail, most)
+    return low, _solve(lambda mean: -_poisson_cdf(count, mean), -tail, most)
 
 
-def _solve(rising: Callable[[float], float], goal: float, count: int) -> float:
-    """Where a rising function of the mean reaches `goal`, by bisection."""
-    low, high = 0.0, count + 10 * math.sqrt(count + 1) + 10
+def binomial_interval(count: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """The exact (Clopper and Pearson) interval of a share after seeing `count` of `trials` (at least one)."""
+    tail = (1 - level) / 2
+    low = 0.0 if count == 0 else _solve(lambda share: 1 - _binomial_cdf(count - 1, trials, share), tail, 1.0)
+    high = 1.0 if count == trials else _solve(lambda share: -_binomial_cdf(count, trials, share), -tail, 1.0)
+    return low, high
+
+
+def _solve(rising: Callable[[float], float], goal: float, high: float) -> float:
+    """Where a function that rises from 0 to `high` reaches `goal`, by bisection."""
+    low = 0.0
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if rising(middle) < goal else (low, middle)
@@ -204,6 +227,19 @@ def _poisson_cdf(count: int, mean: float) -> float:
     if mean <= 0:
         return 1.0
     return math.fsum(math.exp(i * math.log(mean) - mean - math.lgamma(i + 1)) for i in range(count + 1))
+
+
+def _binomial_cdf(count: int, trials: int, share: float) -> float:
+    if not 0 < share < 1:
+        return float(share <= 0)
+    whole = math.lgamma(trials + 1)
+    return math.fsum(
+        math.exp(
+            whole - math.lgamma(i + 1) - math.lgamma(trials - i + 1)
+            + i * math.log(share) + (trials - i) * math.log1p(-share)
+        )
+        for i in range(count + 1)
+    )  # fmt: skip
 
 
 def _ratio(part: float, whole: float) -> float | None:

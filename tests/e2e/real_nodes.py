@@ -6,6 +6,7 @@
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,17 +48,21 @@ HOT_DAYS = Stretch(JANUARY.nodes, JANUARY.segments, "2026-01-05T12:00", "2026-01
 """The short form: a GPU that throttles for 41 hours and is then lost."""
 
 
-def judged(stretch: Stretch, directory: Path) -> str:
-    """The judge's line on what `anomaly backtest` says of the stretch. Raises when the judge is not satisfied."""
-    data, loader = needs.public_data("gwdg_gpu/open"), needs.public_tools("gwdg_openmetrics.py")
-    judge = needs.public_tools("gwdg_judge.py")
-    segments = [str(next((data / "segments").glob(f"{name}*.parquet"))) for name in stretch.segments]
-    day_before = stretch.start[:10]
-    inventory, text = str(data / "gpu_inventory.csv"), directory / "openmetrics"
-    load = [sys.executable, str(loader), *segments, "--inventory", inventory, "--out", str(text)]
-    subprocess.run(
-        [*load, "--from", day_before, "--to", stretch.end.replace("T", " ")], check=True, capture_output=True
-    )
+def segments_of(stretch: Stretch) -> list[Path]:
+    """The files of a stretch; skips the running test where the data is absent."""
+    folder = needs.public_data("gwdg_gpu/open") / "segments"
+    return [next(folder.glob(f"{name}*.parquet")) for name in stretch.segments]
+
+
+def replayed(
+    stretch: Stretch, directory: Path, segments: Sequence[Path], metrics: str = ".*", patience: float = 300
+) -> Path:
+    """What `anomaly backtest` says of the stretch, as JSON lines; `metrics` is a regular expression on their names."""
+    inventory = needs.public_data("gwdg_gpu/open") / "gpu_inventory.csv"
+    loader, text = needs.public_tools("gwdg_openmetrics.py"), directory / "openmetrics"
+    load = [sys.executable, str(loader), *map(str, segments), "--inventory", str(inventory), "--out", str(text)]
+    span = ["--from", stretch.start[:10], "--to", stretch.end.replace("T", " ")]
+    subprocess.run([*load, *span, "--metrics", metrics], check=True, capture_output=True)
     harness.backfill(sorted(text.glob("*.om")), directory / "data")
     pipeline, incidents = directory / "real.yaml", directory / "incidents.jsonl"
     # Samples every ten minutes: Prometheus must look back that far to see them at all.
@@ -66,13 +71,23 @@ def judged(stretch: Stretch, directory: Path) -> str:
         span = ["--from", f"{stretch.start}:00Z", "--to", f"{stretch.end}:00Z"]
         arguments = ["backtest", str(pipeline), *span, "--incidents", str(incidents)]
         with harness.anomaly_process(arguments, directory) as process:
-            if process.wait(300):
+            if process.wait(patience):
                 raise AssertionError(process.errors())
-    events = str(data / "derived_events.csv")
-    judging = [sys.executable, str(judge), str(incidents), events, "--nodes", ",".join(stretch.nodes), "--strict"]
-    done = subprocess.run(
-        [*judging, "--from", stretch.start, "--to", stretch.end], check=False, capture_output=True, text=True
-    )
+    return incidents
+
+
+def verdict(stretch: Stretch, incidents: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The judge's, which ends with 1 where it is not satisfied."""
+    judge, events = needs.public_tools("gwdg_judge.py"), needs.public_data("gwdg_gpu/open") / "derived_events.csv"
+    judging = [sys.executable, str(judge), str(incidents), str(events), "--nodes", ",".join(stretch.nodes), *options]
+    span = ["--from", stretch.start, "--to", stretch.end]
+    return subprocess.run([*judging, *span], check=False, capture_output=True, text=True)
+
+
+def judged(stretch: Stretch, directory: Path) -> str:
+    """The judge's line on what `anomaly backtest` says of the stretch. Raises when the judge is not satisfied."""
+    incidents = replayed(stretch, directory, segments_of(stretch))
+    done = verdict(stretch, incidents, "--strict")
     line = done.stdout.strip() or done.stderr.strip()
     if done.returncode:
         raise AssertionError(f"{line}\n{incidents.read_text()}")

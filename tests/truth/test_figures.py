@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from anomaly.truth.figures import poisson_interval
+from anomaly.truth.figures import binomial_interval, poisson_interval
 from tests.truth.parts import judged, line, throttle
 
 
@@ -16,6 +16,15 @@ from tests.truth.parts import judged, line, throttle
 def test_poisson_intervals_are_those_of_the_published_tables(count: int, low: float, high: float) -> None:
     """Garwood 1936: half the chi-square quantiles with 2n and 2n + 2 degrees of freedom."""
     assert poisson_interval(count) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("count", "trials", "low", "high"),
+    [(0, 10, 0.0, 0.3085), (5, 10, 0.1871, 0.8129), (10, 10, 0.6915, 1.0), (1, 20, 0.0013, 0.2487), (1, 1, 0.025, 1)],
+)
+def test_binomial_intervals_are_those_of_the_published_tables(count: int, trials: int, low: float, high: float) -> None:
+    """Clopper and Pearson 1934: quantiles of the beta distribution; for all of n, the n-th root of 0.025."""
+    assert binomial_interval(count, trials) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_rates_are_per_hundred_node_days() -> None:
@@ -30,6 +39,7 @@ def test_rates_are_per_hundred_node_days() -> None:
 def test_nothing_to_stand_on_gives_no_figure() -> None:
     report = judged([], [])
     assert (report.recall, report.precision, report.f1, report.cause_accuracy) == (None, None, None, None)
+    assert (report.recall_interval, report.precision_interval) == (None, None)
     assert report.delay_seconds(0.5) is None
     assert report.precision_in_the_field == (None, None, None)
 
@@ -63,7 +73,9 @@ def test_the_report_is_plain_json() -> None:
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert (body["found"], body["victims_blamed"], body["false_pages"], body["false_tickets"]) == (1, 1, 1, 0)
     assert (body["pages"], body["tickets"], body["pages_per_fault"]) == (2, 1, 2)
-    assert body["precision"] == pytest.approx(1 / 3)
+    assert (body["recall"], body["precision"], body["f1"]) == (1.0, pytest.approx(1 / 3), 0.5)
+    assert body["recall_interval"] == pytest.approx([0.025, 1.0])
+    assert body["precision_interval"] == pytest.approx([0.0084, 0.9057], abs=1e-4)
     assert body["delay_seconds"] == {"median": 240, "p90": 240}
     assert body["outcomes"][0]["by"]["incident"] == "a"
     assert {wrong["kind"] for wrong in body["wrong"]} == {"victim", "false"}
