@@ -221,7 +221,8 @@ def learn_habits(
         residual, _ = residual_panel(signal, signal.peers, within, scene, first)
         parts.append(("peers", residual, moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)))
     if signal.shift is not None:
-        forget = moved if signal.peers_scheme == "nic" else np.zeros(len(keys), bool)
+        forgets = signal.peers_scheme == "nic" or signal.shift.per_job
+        forget = moved if forgets else np.zeros(len(keys), bool)
         mask = eligible(signal, within, scene)
         values = within.values if mask is None else np.where(mask, within.values, np.nan)
         parts.append(("shift", shift.to_scale(values[:, first:], signal.shift), forget))

@@ -28,6 +28,7 @@ from anomaly.features.jobs import Membership, membership
 from anomaly.features.load import WARM_UP
 from anomaly.features.panel import build_panel, holders, presence_panel
 from anomaly.features.ring import Ring, empty_ring, extend, grid
+from anomaly.hangs import score_hangs
 from anomaly.judge import Ranges, Scene, learn_habits, score_signal
 from anomaly.panels import Panel
 from anomaly.presence import UP, score_presence
@@ -173,6 +174,7 @@ def _block(
             there = presence[name] = presence_panel(signal, rings[name], index, start)
             if name != UP and np.isnan(there.new_values).any():
                 held_by[name] = holders(signal, rings[name], index)
+    scored += score_hangs(spec.catalogue, scored, scene, batch.directory.jobs.names)
     scored += score_presence(spec.catalogue, presence, scene, held_by)
     second = None
     if model is not None:
@@ -277,6 +279,8 @@ def _findings(spec: Spec, known: Mapping[str, Profile], runs: Mapping[str, Mappi
     # In the catalogue's order: that of `runs` depends on how many ticks are run at once.
     for name, found in known.items():
         signal = spec.catalogue.get(found.signal)
+        if signal is not None and signal.falls and found.detector == "shift":
+            continue  # a job's GPUs by the thousand: what it means is told of the job
         codes = signal.codes if signal else None
         for run in runs.get(name, {}).values():
             if run.confirmed is not None:

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from anomaly.denoise.world import AFTERMATH, JOB_PATIENCE, JOB_SILENCE, TOGETHER, Case, Memory, World
+from anomaly.clock import Ms
+from anomaly.denoise.world import AFTERMATH, HANG_PATIENCE, JOB_PATIENCE, JOB_SILENCE, TOGETHER, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding
 
 
@@ -53,7 +54,7 @@ def blame(
         suspects = [
             i
             for i, case in enumerate(out)
-            if _touches(world, case, nodes, finding)
+            if _touches(world, memory, case, nodes, finding)
             and case.scope != "job"
             and case.onset <= finding.onset + 2 * TOGETHER + max(finding.uncertainty, case.uncertainty)
             and any(found.cause != "telemetry" for found in case.findings)
@@ -75,7 +76,7 @@ def blame(
         if fabric is not None:
             out[fabric] = replace(out[fabric], effects=(*out[fabric].effects, finding))
             dropped.append(Dropped(finding, "effect_of", str(out[fabric].entity)))
-        elif world.now - finding.confirmed >= JOB_PATIENCE or memory.of(finding.entity) is not None:
+        elif world.now - finding.confirmed >= _patience(finding) or memory.of(finding.entity) is not None:
             out.append(Case("job", finding.entity, (finding,), tuple(sorted(nodes)), effects=(finding,)))
         else:
             dropped.append(Dropped(finding, "waiting_for_culprit"))
@@ -83,7 +84,14 @@ def blame(
     return tuple(out), tuple(dropped), replace(memory, explained=told)
 
 
-def _touches(world: World, case: Case, nodes: frozenset[str], slow: Finding) -> bool:
+def _patience(finding: Finding) -> Ms:
+    return HANG_PATIENCE if finding.cause == "hang" else JOB_PATIENCE
+
+
+def _touches(world: World, memory: Memory, case: Case, nodes: frozenset[str], slow: Finding) -> bool:
+    known = memory.of(case.entity)
+    if known is not None and case.scope == "node" and slow.entity.name in known.jobs:
+        return True  # it worked for the job when it began; a lost node soon works for nobody
     if nodes:
         return bool(nodes & (world.members(case.entity) | set(case.nodes)))
     return slow.onset - case.onset <= 2 * TOGETHER

@@ -16,6 +16,7 @@ _ORDER = (
     "gpu_lost",
     "memory_ecc",
     "nvlink",
+    "hang",
     "driver",
     "thermal",
     "pcie",
@@ -70,7 +71,8 @@ def _judge(world: World, case: Case) -> Case:
     if cause == "node_lost" and case.scope == "group" and _drained(world, case):
         severity = Severity.WARNING
     ratio = case.effect_ratio()
-    if ratio is not None and ratio >= PAGE_RATIO:
+    hangs = any(effect.cause == "hang" for effect in case.effects)
+    if hangs or (ratio is not None and ratio >= PAGE_RATIO):
         severity = Severity.CRITICAL
     elif ratio is not None and ratio >= TICKET_RATIO:
         severity = max(severity, Severity.WARNING, key=_rank)

@@ -19,7 +19,8 @@ def summary(incident: Incident, ranked: list[Finding]) -> str:
     if incident.scope == "group":
         text = f"{incident.entity.kind} {incident.entity.name}: {title} on {len(incident.nodes)} nodes at once"
     elif incident.scope == "job":
-        text = f"job {incident.entity.name} is slow, no node to blame"
+        state = "hangs" if incident.cause == "hang" else "is slow"
+        text = f"job {incident.entity.name} {state}, no node to blame"
     if hint:
         text += f"; {hint}"
     text += f"; since {format_time(incident.onset)}"

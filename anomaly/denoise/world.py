@@ -9,6 +9,9 @@ from anomaly.records import Entity, Finding, Incident, Phase, Scope, Severity
 JOB_PATIENCE: Ms = 5 * MINUTE
 """How long a slow job waits for a node to explain it before it is reported without one (heat takes minutes)."""
 
+HANG_PATIENCE: Ms = MINUTE
+"""The same for a job that hangs: what has stopped it is a fact by now, or will not be one soon."""
+
 JOB_SILENCE: Ms = 5 * MINUTE
 """A slow job that has not said anything for this long has ended, or recovers; it begins no incident."""
 

@@ -16,6 +16,9 @@ SILENT_PERSIST: Ms = 10 * MINUTE
 FLAT_PERSIST: Ms = 8 * MINUTE
 """The same for readings that stand still, which takes a while to see."""
 
+HANG_PERSIST: Ms = 3 * MINUTE
+"""How long a job must spin: longer than any single collective of a healthy one, far below the library's time-out."""
+
 PRESENCE = ("lost", "frozen", "node_lost", "silent", "unseen", "vanished", "flat")
 """Detectors of what is there, rather than of what it measures."""
 
@@ -34,7 +37,7 @@ def profile(signal: Signal, detector: str, step: Ms) -> Profile:
         cause=cause,
         symptom=symptom,
         hard=hard,
-        asymmetric=signal.asymmetric or presence,
+        asymmetric=signal.asymmetric or presence or detector == "hung_rank",
         persist=persist if persist == 0 else max(persist, (least - 1) * native),
         clear=max(3 * persist // 2, (least - 1) * native) if not presence else max(MINUTE, native),
         least=min(least, 2) if presence else least,
@@ -48,6 +51,8 @@ def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
         return GPU_GONE_PERSIST, True, "gpu_lost", "presence"
     if detector == "node_lost":
         return NODE_GONE_PERSIST, True, "node_lost", "presence"
+    if detector in ("hang", "hung_rank"):
+        return HANG_PERSIST, False, "hang", "training" if detector == "hang" else "compute"
     if detector == "frozen":
         return 0, False, "gpu_lost", "presence"
     if detector in ("silent", "unseen", "vanished"):
@@ -96,9 +101,16 @@ def detectors_of(signal: Signal) -> tuple[str, ...]:
     return tuple(out)
 
 
+def loads_of(signals: Mapping[str, Signal]) -> frozenset[str]:
+    """The signals of load of which hangs are told."""
+    return frozenset(signal.load for signal in signals.values() if signal.falls)
+
+
 def profiles(signals: Mapping[str, Signal], step: Ms) -> dict[str, Profile]:
     """Every detector's profile by its name `signal:detector`."""
     found = [profile(signal, detector, step) for signal in signals.values() for detector in detectors_of(signal)]
+    hanging = [signal for name, signal in signals.items() if name in loads_of(signals)]
+    found += [profile(signal, detector, step) for signal in hanging for detector in ("hang", "hung_rank")]
     return {item.name: item for item in found}
 
 
@@ -116,6 +128,10 @@ def cause_and_hint(codes: Codes | None, found: Profile, observed: float | None, 
         return found.cause, f"target {device} is down while the node answers"
     if found.detector == "frozen":
         return found.cause, f"GPU {device} works and its readings stand still"
+    if found.detector == "hang":
+        return found.cause, "its GPUs spin at a fraction of their usual power"
+    if found.detector == "hung_rank":
+        return found.cause, f"GPU {device} idles while all others of its job wait"
     if found.detector == "flat":
         return found.cause, "no reading of any of its GPUs changes"
     if found.detector == "unseen":

@@ -137,6 +137,7 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         presence=spec.presence,
         restless=spec.restless,
         load=spec.load,
+        falls=spec.falls,
         drains=spec.drains,
         verified=spec.verified,
         enable=spec.enable,

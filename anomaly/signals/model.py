@@ -57,6 +57,8 @@ class Shift:
     persist: Ms = 3 * MINUTE
     when: tuple[tuple[str, float], ...] = ()
     """Other signals of the same device that must be at or above a value for a verdict."""
+    per_job: bool = False
+    """Whether the past of another job does not count."""
     without_peers: bool = False
     """Whether it only speaks where the series has no peers to be compared with."""
     cause: str = ""
@@ -120,6 +122,8 @@ class Signal:
     load: str = "gpu_util"
     """The signal (a share of time, in percent or as a ratio) that says whether a device works: for `gate` and
     `restless`."""
+    falls: bool = False
+    """Whether it falls to a fraction of its usual value on a device that only waits in a collective, at full load."""
     drains: bool = False
     """Whether 1 says that people have taken the node out of service."""
     verified: str = field(default="", repr=False)

@@ -61,6 +61,7 @@ class ShiftYaml(_Strict):
     when: Mapping[str, float] = Field(
         default={}, description="Signals of the same device that must be at or above a value"
     )
+    per_job: bool = Field(default=False, description="Whether the past of another job does not count")
     without_peers: bool = Field(
         default=False, description="Whether it speaks only where there are no peers to compare with"
     )
@@ -134,6 +135,7 @@ class SignalYaml(_Strict):
     load: str = Field(
         default="gpu_util", description="The signal that says whether a device works (percent, or a ratio)"
     )
+    falls: bool = Field(default=False, description="Whether it falls to a fraction on a device that only waits")
     drains: bool = Field(default=False, description="Whether 1 says that people have taken the node out of service")
     verified: str = Field(default="", description="What its names and labels were seen in; empty: in nothing yet")
     enable: str = Field(default="", description="What to switch on where it is missing: `check --against` says it")

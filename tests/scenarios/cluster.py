@@ -16,7 +16,7 @@ from anomaly.records import Bools, Floats, Ints, Labels
 STEP: Ms = 15 * SECOND
 ORIGIN: Ms = parse_time("2026-11-30T00:00:00Z")
 
-GPU_GAUGES = ("gpu_temp", "gpu_power", "sm_clock", "gpu_util", "framebuffer_used", "xid")
+GPU_GAUGES = ("gpu_temp", "gpu_power", "sm_clock", "gpu_util", "tensor_active", "framebuffer_used", "xid")
 GPU_COUNTERS = ("ecc_correctable", "ecc_uncorrectable", "pcie_replay", "thermal_violation")
 RAIL_COUNTERS = (
     "rdma_bytes_received",
@@ -166,6 +166,8 @@ def _gpu(cluster: Cluster, node: str, g: int, busy: Bools) -> None:
     clock = 1755.0 * (1 + random.normal(0, 0.004)) + cluster.noise(4.0)
     cluster.gauges["sm_clock"][key] = np.where(busy, np.round(clock / 15) * 15, 210.0)
     cluster.gauges["gpu_util"][key] = np.where(busy, np.clip(np.round(98 + cluster.noise(1.5)), 0, 100), 0.0)
+    wave = 0.02 * np.sin(np.arange(len(cluster.times)) / 3.1 + g)
+    cluster.gauges["tensor_active"][key] = np.where(busy, 0.45 + wave, 0.0)
     cluster.gauges["framebuffer_used"][key] = np.where(busy, 70_000.0, 500.0)
     cluster.gauges["xid"][key] = np.zeros(len(cluster.times))
     for name in GPU_COUNTERS:

@@ -86,7 +86,7 @@ def gpu_freezes(cluster: Cluster, event: Event) -> None:
     out, unless `complete`."""
     where = cluster.columns(event["at"], event.get("until"))
     for key in _gpus(cluster, event):
-        for name in ("gpu_temp", "gpu_power", "gpu_util", "sm_clock"):
+        for name in ("gpu_temp", "gpu_power", "gpu_util", "sm_clock", "tensor_active"):
             cluster.gauges[name][key][where] = cluster.gauges[name][key][where.start]
         if not event.get("complete"):
             cluster.gauges["framebuffer_used"][key][where] = np.nan
@@ -185,9 +185,30 @@ def job_waits(cluster: Cluster, event: Event) -> None:
             watts = cluster.gauges["gpu_power"][key] * np.where(during, 0.65, 0.0)
             _add(cluster, "gpu_power", key, -watts)
             _add(cluster, "gpu_temp", key, -0.08 * watts)
+            _times(cluster, "tensor_active", key, np.where(during, 0.0, 1.0))
         cluster.gauges["iteration_seconds"][event["job"], node][during] = np.nan
         for rail in range(cluster.rails):
             cluster.rates["rdma_bytes_received"][node, str(rail)] *= np.where(during, 1e-4, 1.0)
+
+
+def gpu_idles(cluster: Cluster, event: Event) -> None:
+    """A GPU does nothing at all."""
+    during = cluster.during(event["at"], event.get("until"))
+    for key in _gpus(cluster, event):
+        for name, value in (("gpu_util", 0.0), ("gpu_power", 80.0), ("tensor_active", 0.0)):
+            cluster.gauges[name][key] = np.where(during, value, cluster.gauges[name][key])
+
+
+def job_evaluates(cluster: Cluster, event: Event) -> None:
+    """Forward passes only: less power, fewer tensor operations, no step."""
+    during = cluster.during(event["at"], event.get("until"))
+    for node in cluster.members(event["job"]):
+        for key in cluster.gpu_keys([node]):
+            watts = cluster.gauges["gpu_power"][key] * np.where(during, 0.35, 0.0)
+            _add(cluster, "gpu_power", key, -watts)
+            _add(cluster, "gpu_temp", key, -0.08 * watts)
+            _times(cluster, "tensor_active", key, np.where(during, 0.5, 1.0))
+        cluster.gauges["iteration_seconds"][event["job"], node][during] = np.nan
 
 
 def data_stalls(cluster: Cluster, event: Event) -> None:
@@ -270,6 +291,8 @@ HAPPENINGS: dict[str, Callable[[Cluster, Event], None]] = {
     "job slows": job_slows,
     "checkpoints": checkpoints,
     "job waits": job_waits,
+    "gpu idles": gpu_idles,
+    "job evaluates": job_evaluates,
     "data stalls": data_stalls,
     "host pauses": host_pauses,
     "corrected errors": corrected_errors,
