@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from anomaly.clock import MINUTE, Ms
 from anomaly.features.panel import SENTINEL
 from anomaly.records import Ints, Labels, Samples, SeriesRow
-from anomaly.signals.catalogue import load_catalogue
 from anomaly.signals.identity import Aliases, identify
 from tests.scenarios.cluster import ORIGIN, JobPlan, minute
 from tests.scenarios.export import Exported
-from tests.scenarios.play import PACKS, Scenario, Service, service
+from tests.scenarios.play import Scenario, Service, service
 
 pytestmark = pytest.mark.slow
 
-CATALOGUE = load_catalogue(PACKS)
 NODES = tuple(f"node-{i}" for i in range(1, 7))
 MINUTES = 36
 CASE = Scenario(
@@ -74,7 +72,7 @@ def put_together(series: Sequence[Series], order: Callable[[Series], object] | N
     born: dict[str, list[Ms]] = {}
     columns: dict[str, list[tuple[np.ndarray, Ints, np.ndarray]]] = {}
     for number, piece in enumerate(given, 1):
-        found = identify(CATALOGUE[piece.signal], piece.labels, Aliases())
+        found = identify(original().spec.catalogue[piece.signal], piece.labels, Aliases())
         assert found is not None
         rows.setdefault(piece.signal, []).append(SeriesRow(number, piece.signal, *found, piece.labels))
         born.setdefault(piece.signal, []).append(int(piece.ts[0]))
@@ -127,7 +125,7 @@ def test_something_is_found_and_scored_at_all() -> None:
 
 
 def is_gauge(piece: Series) -> bool:
-    return CATALOGUE[piece.signal].kind != "counter"
+    return original().spec.catalogue[piece.signal].kind != "counter"
 
 
 @few
