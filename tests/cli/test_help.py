@@ -74,6 +74,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_help_page_imports_anything_heavy(command: str) -> None:
+    """As in 4n4nd/prometheus-api-client-python#225, 4n4nd/prometheus-api-client-python#251."""
     loaded = imported_by(command, "--help")
     assert f"anomaly.cli.{command}" in loaded
     assert loaded & {*HEAVY} == set()

@@ -137,7 +137,9 @@ def test_jobs_are_known_without_a_label_on_any_gpu() -> None:
         unlabelled, happens("gpu overheats", until=35, node="node-3", gpu=1, heat=18, clock=0.7, job_slows=0.25)
     )
     assert told.loud == ["node/node-3 thermal critical"]
-    assert told.story("node/node-3").incident.jobs == ("train-a",)
+    incident = told.story("node/node-3").incident
+    assert incident.jobs == ("train-a",)
+    assert incident.victims == tuple(node for node in NODES if node != "node-3")
 
 
 def test_profiling_fields_that_are_not_collected_are_not_needed() -> None:

@@ -147,6 +147,8 @@ def test_of_unknown_gpus_nothing_is_said_and_of_unknown_storage_that_it_is_unkno
 
 
 def test_who_lacks_what_others_have_is_named(tmp_path: Path) -> None:
+    """As in prometheus/node_exporter#2125."""
+
     def gpus_of(*nodes: str) -> list[Labels]:
         return [{"Hostname": node, "gpu": str(i)} for node in nodes for i in range(2)]
 
