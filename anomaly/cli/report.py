@@ -155,7 +155,7 @@ def _text(found: dict[str, Any]) -> str:
 
     head = (
         f"{found['start']} to {found['end']}: {found['nodes']} nodes, {found['node_days']:.1f} node-days; "
-        f"{found['incidents']} incidents, {found['open']} open now"
+        f"{found['incidents']} incident{'' if found['incidents'] == 1 else 's'}, {found['open']} open now"
     )
     rows = []
     for level, plural in KINDS:

@@ -3,8 +3,9 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -31,9 +32,10 @@ def drill_all(
         return out
     # Not forked: the parent may have threads.
     with ProcessPoolExecutor(min(workers, len(names)), mp_context=get_context("spawn"), initializer=_bound) as pool:
-        running = {pool.submit(drill, name, seed, effect, export, plot): at for at, name in enumerate(names)}
         found: dict[int, Drilled] = {}
         try:
+            with _ctrl_c_waits():
+                running = {pool.submit(drill, name, seed, effect, export, plot): at for at, name in enumerate(names)}
             for future in as_completed(running):
                 found[running[future]] = future.result()
                 done(len(found))
@@ -43,9 +45,20 @@ def drill_all(
     return [found[at] for at in range(len(names))]
 
 
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Processes started meanwhile begin with Ctrl-C held back: in their imports it would end in a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _bound() -> None:
-    """A worker leaves Ctrl-C to its parent and never outlives it: a pool's workers wait for work for ever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker ends at Ctrl-C without a word and never outlives its parent: a pool's workers wait for work for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_follow, args=(parent,), daemon=True).start()

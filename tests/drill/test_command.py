@@ -1,6 +1,11 @@
 """`anomaly drill` as a person sees it."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import click
@@ -9,6 +14,8 @@ import pytest
 from anomaly.cli.drill import text
 from anomaly.drill import DRILLS, Drilled, Said
 from tests.cli.parts import anomaly, golden, paragraph, widest
+
+ROOT = Path(__file__).parents[2]
 
 
 def drilled(name: str, verdict: str = "ok", wrong: tuple[Said, ...] = (), found: Said | None = None) -> Drilled:
@@ -98,3 +105,25 @@ def test_three_drills_are_as_recorded(tmp_path: Path) -> None:
     golden("drill_table.txt", result.stdout)
     assert widest(result.stdout.split("\n\n")[0]) <= 100
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu_lost", "node_lost", "quiet"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [3.0, 8.0])
+def test_ctrl_c_ends_it_and_its_workers_without_a_word(seconds: float, tmp_path: Path) -> None:
+    """As on a terminal: every process of the group gets the signal, workers in the midst of their imports too."""
+    words = [sys.executable, "-m", "anomaly.cli.main", "drill", "thermal_throttle", "nic_degradation", "gpu_lost"]
+    child = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    time.sleep(seconds)
+    os.killpg(child.pid, signal.SIGINT)
+    out, said = child.communicate(timeout=120)
+    assert (child.returncode, out) == (130, "")
+    assert "Traceback" not in said and "KeyboardInterrupt" not in said, said
