@@ -145,6 +145,10 @@ def score_signal(
         )
         expected = peers.from_scale(peers.to_scale(values, signal.peers) - change, signal.peers)
         out.append(_scored(signal, "peers", scene, panel, score, values, expected))
+        if signal.dead:
+            usual = peers.from_scale(peers.to_scale(values, signal.peers) - residual, signal.peers)
+            gone = peers.dead(residual, panel.rows.entity_code)
+            out.append(_scored(signal, "dead", scene, panel, gone, values, usual))
     if signal.shift is not None:
         habit = habits.get(f"{signal.name}:shift", no_habit())
         score, expected = shift.judge(values, habit, panel.rows.keys, at, scene.bucket, signal.shift, signal.bad)

@@ -311,6 +311,7 @@ def _world(
         shared_kinds={
             name: signal.shared_kind for name, signal in spec.catalogue.signals.items() if signal.shared_kind
         },
+        effects={name: signal.effect_of for name, signal in spec.catalogue.signals.items() if signal.effect_of},
         booted=_booted(scene, at),
         coverage=ratios,
         maintenance=_maintained(spec, scene, at) - {node for nodes in jobs.values() for node in nodes},

@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from anomaly.clock import Ms
+from anomaly.denoise.effects import Reach
 from anomaly.denoise.world import AFTERMATH, HANG_PATIENCE, JOB_PATIENCE, JOB_SILENCE, TOGETHER, Case, Memory, World
 from anomaly.records import Dropped, Entity, Finding
 
@@ -35,15 +36,15 @@ def fold(findings: tuple[Finding, ...]) -> tuple[tuple[Case, ...], tuple[Finding
 
 
 def blame(
-    world: World, memory: Memory, cases: tuple[Case, ...], slow: tuple[Finding, ...]
+    world: World, memory: Memory, cases: tuple[Case, ...], slow: tuple[Finding, ...], reach: Reach
 ) -> tuple[tuple[Case, ...], tuple[Dropped, ...], Memory]:
     """Cases with the slow jobs they explain; a case of its own for a slow job that nobody explains; what is explained.
 
-    A case explains a job when it touches one of its nodes and began before the job slowed or soon after (heat
-    shows late); where nobody says which nodes those are, when it began shortly before. Missing metrics explain nothing.
-    Among several, a hard fault, then the one whose onset lies nearest, takes the effect. A job without explanation
-    waits JOB_PATIENCE; one that fires later gives its job incident up again. A slowdown once explained outlives its
-    explanation by AFTERMATH without a word.
+    A case explains a job when it touches one of its nodes, or makes one suffer (`reach`), and began before the job
+    slowed or soon after (heat shows late); where nobody says which nodes those are, when it began shortly before.
+    Missing metrics explain nothing. Among several, a hard fault, then the one whose onset lies nearest, takes the
+    effect. A job without explanation waits for its patience to end; one that fires later gives its job incident up
+    again. A slowdown once explained outlives its explanation by AFTERMATH without a word.
     """
     out = list(cases)
     dropped = []
@@ -54,7 +55,7 @@ def blame(
         suspects = [
             i
             for i, case in enumerate(out)
-            if _touches(world, memory, case, nodes, finding)
+            if (_touches(world, memory, case, nodes, finding) or nodes & reach.get(case.entity, frozenset()))
             and case.scope != "job"
             and case.onset <= finding.onset + 2 * TOGETHER + max(finding.uncertainty, case.uncertainty)
             and any(found.cause != "telemetry" for found in case.findings)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from anomaly.denoise.breaker import breaker
 from anomaly.denoise.closing import close_asked
 from anomaly.denoise.doubt import second_opinions
+from anomaly.denoise.effects import set_effects_aside
 from anomaly.denoise.fold import blame, fold
 from anomaly.denoise.lifecycle import advance
 from anomaly.denoise.shared import share_cause
@@ -52,14 +53,15 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     ordered = tuple(sorted(findings, key=lambda finding: finding.key))
     speaking, d0, closed, memory = close_asked(world, memory, ordered)
     expected, d1 = suppress_expected(world, speaking)
+    expected, d8, reach = set_effects_aside(world, expected)
     doubts, expected, d7 = second_opinions(world, memory, expected)
     groups, single, d2 = share_cause(world, memory, expected)
     nodes, slow, d3 = fold(single)
-    cases, d4, memory = blame(world, memory, (*groups, *nodes), slow)
+    cases, d4, memory = blame(world, memory, (*groups, *nodes), slow, reach)
     cases = tier(world, (*cases, *fold(doubts)[0]))
     cases, d5 = breaker(world, memory, cases)
     after, changed, d6 = advance(world, memory, cases)
-    dropped = _first_reason((*d0, *d1, *d7, *d2, *d3, *d4, *d5, *d6))
+    dropped = _first_reason((*d0, *d1, *d8, *d7, *d2, *d3, *d4, *d5, *d6))
     gone = {drop.finding.key for drop in dropped}
     return Denoised(
         after, (*closed, *changed), tuple(finding for finding in ordered if finding.key not in gone), dropped

@@ -41,6 +41,8 @@ class World:
     """Signal → how loud an incident may be that rests on it alone."""
     shared_kinds: Mapping[str, str] = field(default_factory=dict)
     """Signal → kind of the shared entity behind it, whose name is the finding's device."""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """Signal → the signal that, on one node, brings it about on others."""
     booted: Mapping[str, Ms] = field(default_factory=dict)
     coverage: Mapping[str, float] = field(default_factory=dict)
     maintenance: frozenset[str] = frozenset()

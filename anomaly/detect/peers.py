@@ -88,6 +88,24 @@ def judge(
     return np.maximum(score, 0.0), change
 
 
+NOTHING, PLENTY = 0.01, 0.5
+"""Shares of the peers' median below which a port carries next to nothing, and from which it carries its part."""
+
+
+def dead(residual: Floats, entity_code: NDArray[np.int32]) -> Floats:
+    """1 for rows (on a logarithmic scale) that carry next to nothing while another row of their node carries its part,
+    0 for others, NaN without a comparison. A job that sends nothing, or a node that does not work, is no dead port."""
+    with np.errstate(invalid="ignore"):
+        plenty = residual >= np.log(PLENTY)
+        nothing = residual <= np.log(NOTHING)
+    size = int(entity_code.max(initial=-1)) + 1
+    working = np.zeros((size, residual.shape[1]))
+    for column in range(residual.shape[1]):
+        working[:, column] = np.bincount(entity_code, weights=plenty[:, column], minlength=size)
+    score = np.where(nothing & (working[entity_code] > 0), 1.0, 0.0)
+    return np.where(np.isnan(residual), np.nan, score)
+
+
 def segments(codes: NDArray[np.int32]) -> list[tuple[int, int]]:
     """Column ranges over which no row's code changes."""
     if codes.shape[1] == 0:

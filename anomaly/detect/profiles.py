@@ -19,6 +19,8 @@ FLAT_PERSIST: Ms = 8 * MINUTE
 HANG_PERSIST: Ms = 3 * MINUTE
 """How long a job must spin: longer than any single collective of a healthy one, far below the library's time-out."""
 
+DEAD_PERSIST: Ms = 3 * MINUTE
+
 PRESENCE = ("lost", "frozen", "node_lost", "silent", "unseen", "vanished", "flat")
 """Detectors of what is there, rather than of what it measures."""
 
@@ -37,7 +39,7 @@ def profile(signal: Signal, detector: str, step: Ms) -> Profile:
         cause=cause,
         symptom=symptom,
         hard=hard,
-        asymmetric=signal.asymmetric or presence or detector == "hung_rank",
+        asymmetric=signal.asymmetric or presence or detector in ("hung_rank", "dead"),
         persist=persist if persist == 0 else max(persist, (least - 1) * native),
         clear=max(3 * persist // 2, (least - 1) * native) if not presence else max(MINUTE, native),
         least=min(least, 2) if presence else least,
@@ -65,6 +67,8 @@ def _terms(signal: Signal, detector: str) -> tuple[Ms, bool, str, str]:
         return signal.threshold.persist, signal.threshold.hard, signal.cause, signal.symptom
     if detector == "shift" and signal.shift:
         return signal.shift.persist, False, signal.shift.cause or signal.cause, signal.symptom
+    if detector == "dead":
+        return DEAD_PERSIST, False, signal.cause, signal.symptom
     return signal.peers.persist if signal.peers else 2 * MINUTE, False, signal.cause, signal.symptom
 
 
@@ -90,6 +94,8 @@ def detectors_of(signal: Signal) -> tuple[str, ...]:
         )
         if part is not None
     ]
+    if signal.dead:
+        out.append("dead")
     if signal.presence:
         out.append("lost")
     if signal.presence and signal.restless:
@@ -128,6 +134,8 @@ def cause_and_hint(codes: Codes | None, found: Profile, observed: float | None, 
         return found.cause, f"target {device} is down while the node answers"
     if found.detector == "frozen":
         return found.cause, f"GPU {device} works and its readings stand still"
+    if found.detector == "dead":
+        return found.cause, f"port {device} carries nothing while the node's others work: down"
     if found.detector == "hang":
         return found.cause, "its GPUs spin at a fraction of their usual power"
     if found.detector == "hung_rank":

@@ -77,6 +77,7 @@ def load_catalogue(
             problems.append(Problem(where, 0, name, str(error)))
     for name, signal in signals.items():
         needed = [("equal", other) for other, _ in signal.equal]
+        needed += [("effect_of", signal.effect_of)] if signal.effect_of else []
         needed += [("shift.when", other) for other, _ in (signal.shift.when if signal.shift else ())]
         problems += [
             Problem(where, 0, f"{name}.{key}", f"{other!r} is not a signal of this pipeline")
@@ -137,6 +138,8 @@ def _build(name: str, spec: SignalYaml) -> Signal:
         presence=spec.presence,
         restless=spec.restless,
         load=spec.load,
+        dead=spec.dead,
+        effect_of=spec.effect_of,
         falls=spec.falls,
         drains=spec.drains,
         verified=spec.verified,

@@ -122,6 +122,10 @@ class Signal:
     load: str = "gpu_util"
     """The signal (a share of time, in percent or as a ratio) that says whether a device works: for `gate` and
     `restless`."""
+    dead: bool = False
+    """Whether a device that carries next to nothing, while its node's others do what those of its peers do, is down."""
+    effect_of: str = ""
+    """The signal that, on one node, brings this one about on others: they are its victims."""
     falls: bool = False
     """Whether it falls to a fraction of its usual value on a device that only waits in a collective, at full load."""
     drains: bool = False

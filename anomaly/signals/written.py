@@ -135,6 +135,8 @@ class SignalYaml(_Strict):
     load: str = Field(
         default="gpu_util", description="The signal that says whether a device works (percent, or a ratio)"
     )
+    dead: bool = Field(default=False, description="Whether a device with next to nothing beside working ones is down")
+    effect_of: str = Field(default="", description="The signal that, on one node, brings this one about on others")
     falls: bool = Field(default=False, description="Whether it falls to a fraction on a device that only waits")
     drains: bool = Field(default=False, description="Whether 1 says that people have taken the node out of service")
     verified: str = Field(default="", description="What its names and labels were seen in; empty: in nothing yet")

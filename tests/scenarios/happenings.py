@@ -44,6 +44,13 @@ def rail_errors(cluster: Cluster, event: Event) -> None:
     _job_waits(cluster, event, event["at"])
 
 
+def rail_dies(cluster: Cluster, event: Event) -> None:
+    """A rail carries nothing any more; the host's others go on."""
+    during = cluster.during(event["at"], event.get("until"))
+    cluster.rates["rdma_bytes_received"][event["node"], str(event["rail"])] *= np.where(during, 0.0, 1.0)
+    _job_waits(cluster, event, event["at"])
+
+
 def packet_lost(cluster: Cluster, event: Event) -> None:
     """One discard, once."""
     cluster.rates["rdma_discards"][event["node"], str(event["rail"])][cluster.columns(event["at"]).start] += 1 / 15
@@ -272,6 +279,7 @@ HAPPENINGS: dict[str, Callable[[Cluster, Event], None]] = {
     "node overheats": gpus_overheat,
     "gpu clocks low": gpu_clocks_low,
     "rail errors": rail_errors,
+    "rail dies": rail_dies,
     "packet lost": packet_lost,
     "fabric pauses": fabric_pauses,
     "volume slows": volume_slows,
