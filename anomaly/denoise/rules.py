@@ -52,7 +52,7 @@ def denoise(world: World, memory: Memory, findings: tuple[Finding, ...]) -> Deno
     """One tick of the rules. Persistence came before (a finding is what has lasted); kept + dropped = given."""
     ordered = tuple(sorted(findings, key=lambda finding: finding.key))
     speaking, d0, closed, memory = close_asked(world, memory, ordered)
-    expected, d1 = suppress_expected(world, speaking)
+    expected, d1 = suppress_expected(world, memory, speaking)
     expected, d8, reach = set_effects_aside(world, expected)
     doubts, expected, d7 = second_opinions(world, memory, expected)
     groups, single, d2 = share_cause(world, memory, expected)

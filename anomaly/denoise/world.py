@@ -82,7 +82,9 @@ class Case:
 
     @property
     def onset(self) -> Ms:
-        return min(finding.onset for finding in self.findings)
+        """The earliest of what names it: a symptom that merely joins may have begun with another story."""
+        naming = [finding.onset for finding in self.findings if finding.asymmetric or finding.hard]
+        return min(naming or [finding.onset for finding in self.findings])
 
     @property
     def confirmed(self) -> Ms:
