@@ -48,20 +48,10 @@ def _judge(
     doubtful = scene.doubtful(signal, times)
     names = tuple(Entity("job", name) for name in jobs)
     keys = tuple(f"{name}|" for name in names)
-    known = ~np.isnan(found.job).all(axis=1)
-    chosen = np.flatnonzero(known).tolist()
-    nothing = np.full((len(chosen), len(times)), np.nan)
-    job_rows = Scored(
-        profile(signal, "hang", scene.step),
-        tuple(keys[i] for i in chosen),
-        tuple(names[i] for i in chosen),
-        ("",) * len(chosen),
-        times,
-        _believed(found.job[chosen], doubtful),
-        nothing,
-        nothing,
-        doubtful,
-    )
+    nothing = np.full((len(names), len(times)), np.nan)
+    score = _believed(found.job, doubtful)
+    of = profile(signal, "hang", scene.step)
+    job_rows = Scored(of, keys, names, ("",) * len(names), times, score, nothing, nothing, doubtful)
     rank = _believed(found.rank, doubtful)
     observed = np.where(np.isnan(rank), np.nan, panel.new_values)
     usual = np.full(rank.shape, np.nan)

@@ -93,6 +93,6 @@ def _touches(world: World, memory: Memory, case: Case, nodes: frozenset[str], sl
     known = memory.of(case.entity)
     if known is not None and case.scope == "node" and slow.entity.name in known.jobs:
         return True  # it worked for the job when it began; a lost node soon works for nobody
-    if nodes:
+    if nodes or world.jobs:
         return bool(nodes & (world.members(case.entity) | set(case.nodes)))
     return slow.onset - case.onset <= 2 * TOGETHER

@@ -38,12 +38,13 @@ def hanging(spins: Bools, works: Bools, there: Bools, job: NDArray[np.integer[An
     present, working, spinning = (_per_job(flags & (job >= 0), job, jobs) for flags in (there, works, spins))
     at_work = (working >= LEAST_GPUS) & (working >= AT_WORK * present)
     hangs = at_work & (spinning >= SHARE * working)
-    of_job = np.where(hangs, 1.0, np.where(working > 0, 0.0, np.nan))
+    # A job that has ended hangs no more; where nobody reports at all, nothing is known.
+    anybody: Bools = np.any(there, axis=0, keepdims=True)
+    of_job = np.where(anybody, hangs.astype(float), np.nan)
     idle = there & ~works & (job >= 0)
     few = _per_job(idle, job, jobs) <= np.maximum(1.0, (1.0 - SHARE) * present)
     alone = np.take_along_axis(np.where(hangs & few, 1.0, 0.0), np.maximum(job, 0), axis=0) == 1.0
-    rank = np.where(idle & alone, 1.0, np.where(works, 0.0, np.nan))
-    return Hanging(of_job, np.where(job >= 0, rank, np.nan))
+    return Hanging(of_job, np.where(there, (idle & alone).astype(float), np.nan))
 
 
 def _per_job(flags: Bools, job: NDArray[np.integer[Any]], jobs: int) -> Floats:

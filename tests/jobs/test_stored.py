@@ -50,7 +50,7 @@ def test_a_stored_pipeline_reads_a_state_directory(served: Parts, tmp_path: Path
     assert (source.start, source.end) == (T0, T0 + HOUR)
     answer = source.pull(Query("gpu_temp", "", T0, T0 + 10 * MINUTE, 2 * STEP))
     assert len(answer.labels) == 24
-    assert (answer.lengths == 20).all()
+    assert (answer.lengths == 21).all()
 
 
 def test_what_is_not_published_yet_is_no_silence(served: Parts) -> None:
