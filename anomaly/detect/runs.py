@@ -115,7 +115,9 @@ def _unjudged_too_long(run: Run, profile: Profile, at: Ms) -> bool:
 
 
 def _towards_a_finding(run: Run, profile: Profile, at: Ms, past: bool) -> Run | None:
-    if run.seen - run.past > TOLERATED * max(run.seen, 5):
+    # A fact is not a matter of most samples: a device that answers in between is not gone.
+    tolerated = 0 if profile.hard else TOLERATED * max(run.seen, 5)
+    if run.seen - run.past > tolerated:
         return None
     if past and at - run.start >= profile.persist and run.past >= profile.least:
         return replace(run, confirmed=at)

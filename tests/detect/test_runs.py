@@ -63,6 +63,12 @@ def test_a_fact_needs_one_sample() -> None:
     assert confirmed([0.0, 1.0], FACT)
 
 
+def test_a_device_that_answers_in_between_is_not_gone() -> None:
+    gone = replace(SOFT, detector="lost", hard=True, persist=45_000, clear=MINUTE, least=2)
+    assert not confirmed([1.0, 0.0, 1.0], gone)
+    assert confirmed([1.0, 0.0, 1.0, 1.0, 1.0], gone)
+
+
 def test_six_minutes_below_are_the_end() -> None:
     fault = [2.0] * 8
     assert confirmed([*fault, *[0.1] * 12])
