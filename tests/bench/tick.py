@@ -25,7 +25,14 @@ MINUTES = 30
 TICKS = 16
 """Three of them close a habit bucket."""
 
-_LEVELS = {"sm_clock": 1755.0, "iteration_seconds": 8.0, "storage_p99": 0.03, "pfc_pause_received": 60.0}
+_LEVELS = {
+    "sm_clock": 1755.0,
+    "gpu_power": 520.0,
+    "tensor_active": 0.45,
+    "iteration_seconds": 8.0,
+    "storage_p99": 0.03,
+    "pfc_pause_received": 60.0,
+}
 """What is usual of the signals that are held against their own past."""
 
 
