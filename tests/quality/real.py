@@ -37,7 +37,7 @@ QUICK = (real_nodes.MAINTENANCE_DAYS,)
 def section(quick: bool, said: Callable[[str], None]) -> str:
     """The part of the table as Markdown. Skips, as a test does, where data or a binary is absent."""
     rows = []
-    for tier in TIERS[::2] if quick else TIERS:
+    for tier in TIERS:
         found = []
         for stretch in QUICK if quick else FULL:
             found.append(judged(stretch, tier))
