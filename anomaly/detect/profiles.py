@@ -120,30 +120,25 @@ def profiles(signals: Mapping[str, Signal], step: Ms) -> dict[str, Profile]:
     return {item.name: item for item in found}
 
 
+_HINTS: Mapping[str, str] = {
+    "lost": "GPU {device} no longer reports ({signal}) while its neighbours do",
+    "node_lost": "all its scrape targets are down",
+    "silent": "target {device} is down while the node answers",
+    "frozen": "GPU {device} works and its readings stand still",
+    "flat": "no reading of any of its GPUs changes",
+    "unseen": "none of its GPUs is reported while the node answers",
+    "vanished": "none of its targets is scraped any more",
+    "dead": "port {device} carries nothing while the node's others work: down",
+    "hang": "its GPUs spin at a fraction of their usual power",
+    "hung_rank": "GPU {device} idles while all others of its job wait",
+}
+"""What a detector's verdict means, where the numbers do not say it."""
+
+
 def cause_and_hint(codes: Codes | None, found: Profile, observed: float | None, device: str) -> tuple[str, str]:
     """(cause family, words) of a finding: event codes and vanished things know more than their numbers."""
     if found.detector == "codes" and codes is not None and observed is not None:
         for code, cause, words in codes.hard:
             if code == int(observed):
                 return cause, f"XID {code}: {words}"
-    if found.detector == "lost":
-        return found.cause, f"GPU {device} no longer reports ({found.signal}) while its neighbours do"
-    if found.detector == "node_lost":
-        return found.cause, "all its scrape targets are down"
-    if found.detector == "silent":
-        return found.cause, f"target {device} is down while the node answers"
-    if found.detector == "frozen":
-        return found.cause, f"GPU {device} works and its readings stand still"
-    if found.detector == "dead":
-        return found.cause, f"port {device} carries nothing while the node's others work: down"
-    if found.detector == "hang":
-        return found.cause, "its GPUs spin at a fraction of their usual power"
-    if found.detector == "hung_rank":
-        return found.cause, f"GPU {device} idles while all others of its job wait"
-    if found.detector == "flat":
-        return found.cause, "no reading of any of its GPUs changes"
-    if found.detector == "unseen":
-        return found.cause, "none of its GPUs is reported while the node answers"
-    if found.detector == "vanished":
-        return found.cause, "none of its targets is scraped any more"
-    return found.cause, ""
+    return found.cause, _HINTS.get(found.detector, "").format(device=device, signal=found.signal)
